@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Literal, Protocol, TypeVar
 
 from headway.clock import Clock
@@ -26,6 +26,7 @@ T = TypeVar("T")
 RULES, UNKNOWN, RANGE = "network_rules", "network_unguarded", "network_range"
 _EVERY_S = 5.0
 _TROUBLED_S = 2.0
+_MOST_SERVERS = 16
 _RESOLV_CONFS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
 _DAEMON_JSON = "/etc/docker/daemon.json"
 
@@ -130,6 +131,7 @@ class NetworkGuard:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="network")
         self._removed = False
         self._addresses = ServiceAddresses(clock)
+        self._servers: tuple[IPv4Address, ...] = ()  # seen so far, the newest first
 
     def refusal(self) -> str:
         """Why no task with a network may start now, in a sentence. Empty: it may.
@@ -225,6 +227,7 @@ class NetworkGuard:
     def _hold_at(self, where: NetworkNamespace, networks: Sequence[EngineNetwork]) -> tuple[str, str]:
         settings = self._settings
         servers = name_servers([read_first([path]) for path in _RESOLV_CONFS], read_first([_DAEMON_JSON]))
+        self._servers = tuple(dict.fromkeys([*servers, *self._servers]))[:_MOST_SERVERS]
         clashes = clash(settings.job_range, taken_now(where, networks), [(one, "a name server") for one in servers])
         if settings.mode == "off":
             if not self._removed:
@@ -238,7 +241,8 @@ class NetworkGuard:
         addresses = self._addresses.of([host for host, _ in services])
         facts = Facts(
             identity=settings.identity,
-            name_servers=servers,
+            # Containers go on asking those that they began with. Another order is nothing new.
+            name_servers=tuple(sorted(self._servers)),
             services=tuple((address, port) for host, port in services for address in addresses[host]),
             service_ports=tuple(sorted({port for _, port in services if port})),
             engine_networks=tuple(subnet for one in networks if one.driver == "bridge" for subnet in one.subnets),

@@ -195,6 +195,28 @@ async def test_facts_of_the_machine_and_the_settings() -> None:
     assert facts.private
 
 
+async def test_name_servers_stay_open_for_tasks_that_began_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+
+    async def with_servers(*now: str) -> list[str]:
+        """Those in the rules when the machine has these."""
+        text = "".join(f"nameserver {one}\n" for one in now)
+        monkeypatch.setattr(module, "read_first", lambda paths: text if "/etc/resolv.conf" in paths else "")
+        assert await bench.guard.look()
+        assert bench.firewall.rules is not None
+        return [str(address) for address in bench.firewall.rules.facts.name_servers]
+
+    assert await with_servers("10.0.0.2") == ["10.0.0.2"]
+    both = ["10.0.0.2", "10.0.0.3"]
+    assert await with_servers("10.0.0.3") == both
+    assert await with_servers() == both
+    assert await with_servers("10.0.0.2") == both, "another order is nothing new"
+    assert await with_servers("10.0.0.3", "10.0.0.2") == both
+    for n in range(10, 26):
+        found = await with_servers(f"10.0.0.{n}")
+    assert found == [f"10.0.0.{n}" for n in range(10, 26)], "at most 16, and the newest"
+
+
 async def test_containers_from_before_are_told_and_an_engine_that_ignores_addresses_is_refused() -> None:
     bench = Bench()
     bench.unknown = Unknown(2)
