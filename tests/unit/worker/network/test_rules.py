@@ -122,6 +122,7 @@ def test_the_script_says_the_same_rules(rules: RuleSet) -> None:
     assert text.startswith("add table inet headway_abcdef01\ndelete table inet headway_abcdef01\n")
     assert "ip daddr { 10.1.2.3/32 } meta l4proto { tcp, udp } th dport { 27000 } return" in text
     assert "ether saddr & fb:ff:ff:00:00:00 == aa:cd:ef:00:00:00 jump machine" in text
+    assert "\n    ct status dnat reject with icmpx type admin-prohibited\n" in text, "nft 0.9 reads no other form"
     switched = nft.bridge_script(rules)
     assert "ether saddr & ff:ff:ff:00:00:00 == aa:cd:ef:00:00:00 drop" in switched
     assert "ether daddr & ff:ff:ff:00:00:00 == aa:cd:ef:00:00:00 drop" in switched
