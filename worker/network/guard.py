@@ -160,7 +160,10 @@ class NetworkGuard:
         problem, clashes = verdict
         unknown = self._unknown() if self._settings.mode != "off" else Unknown()
         if unknown.engine_ignores:
-            problem = problem or "the engine does not give containers the hardware addresses that it is asked for"
+            problem = problem or (
+                "the engine does not give containers the hardware addresses that it is asked for, or somebody has "
+                "connected one of them to another network"
+            )
         sentence = "" if not problem else _cant_be_set(self._settings.node, problem)
         self._problem = sentence
         self._tell(RULES, sentence, self._settings.mode == "required")
@@ -245,7 +248,7 @@ class NetworkGuard:
             name_servers=tuple(sorted(self._servers)),
             services=tuple((address, port) for host, port in services for address in addresses[host]),
             service_ports=tuple(sorted({port for _, port in services if port})),
-            engine_networks=tuple(subnet for one in networks if one.driver == "bridge" for subnet in one.subnets),
+            engine_networks=tuple(subnet for one in networks if _of_strangers(one) for subnet in one.subnets),
             allowed=settings.allowed,
             private=settings.private,
         )
@@ -264,6 +267,11 @@ def taken_now(where: NetworkNamespace, networks: Iterable[EngineNetwork]) -> lis
         for subnet in one.subnets
     ]
     return [*in_use(where.kernel_file("fib_trie"), routes), *engine]
+
+
+def _of_strangers(network: EngineNetwork) -> bool:
+    """Networks of jobs are closed by their interfaces' names, so the rules stay when one comes or goes."""
+    return network.driver == "bridge" and not network.bridge.startswith(BRIDGES)
 
 
 def _is_here(where: NetworkNamespace, bridge: str) -> bool:

@@ -195,6 +195,15 @@ async def test_facts_of_the_machine_and_the_settings() -> None:
     assert facts.private
 
 
+async def test_rules_stay_when_the_network_of_a_job_comes_or_goes() -> None:
+    bench = Bench()
+    await bench.guard.look()
+    without = bench.firewall.rules
+    bench.networks = [BRIDGE, MACVLAN, OF_A_JOB]
+    await bench.guard.look()
+    assert bench.firewall.rules == without
+
+
 async def test_name_servers_stay_open_for_tasks_that_began_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
 
@@ -226,6 +235,7 @@ async def test_containers_from_before_are_told_and_an_engine_that_ignores_addres
     bench.unknown = Unknown(3, engine_ignores=True)
     assert not await bench.guard.look()
     assert "the engine does not give containers the hardware addresses" in bench.guard.refusal()
+    assert "or somebody has connected one of them to another network" in bench.guard.refusal()
     assert bench.said[UNKNOWN][0] == ""
 
 
