@@ -21,9 +21,10 @@ from .sections import (
     TaskManagerSection,
     WorkerSection,
 )
-from .values import NEVER_REACHED, PRIVATE, split_address, split_reach
+from .values import METADATA, NEVER_REACHED, PRIVATE, split_address, split_reach
 
 __all__ = [
+    "METADATA",
     "NEVER_REACHED",
     "PRIVATE",
     "ClusterSection",

@@ -23,6 +23,8 @@ NEVER_REACHED = tuple(
     ipaddress.IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
 )
 """This machine itself, link-local addresses (metadata services among them), multicast and what nobody has."""
+METADATA = tuple(ipaddress.IPv4Network(text) for text in ("100.100.100.200/32", "168.63.129.16/32"))
+"""Metadata services of clouds (Alibaba, Azure) that are not at a link-local address."""
 PRIVATE = tuple(
     ipaddress.IPv4Network(text)
     for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15")

@@ -17,13 +17,15 @@ from urllib.request import getproxies, proxy_bypass
 
 import certifi
 
+from headway.config import METADATA
+
 from .failure import FailureKind, RegistryFailure
 from .names import split_host
 
 Address = IPv4Address | IPv6Address
 _MOST_ADDRESSES = 3
 # Metadata services of clouds that are not at a link-local address.
-_METADATA = frozenset({"fd00:ec2::254", "100.100.100.200", "168.63.129.16"})
+_METADATA = frozenset({ip_address("fd00:ec2::254"), *(one.network_address for one in METADATA)})
 
 
 class RegistryHosts:
@@ -102,7 +104,7 @@ class RegistryHosts:
         found = _literal(address)
         if found is None:
             return False
-        if found.is_link_local or found.is_multicast or found.is_unspecified or str(found) in _METADATA:
+        if found.is_link_local or found.is_multicast or found.is_unspecified or found in _METADATA:
             return False
         if found.is_loopback:
             # Whoever writes localhost means it; a public name that leads here is a trick, unless the admin knows it.

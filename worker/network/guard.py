@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Literal, Protocol, TypeVar
 
 from headway.clock import Clock
@@ -17,6 +16,7 @@ from headway.config import split_address
 from ..ports import EngineUnavailable
 from .firewall import Firewall
 from .machine import BRIDGES, has_interface, in_use, interfaces_of, name_servers
+from .names import ServiceAddresses
 from .namespace import NetworkNamespace, namespace_of, read_first
 from .ranges import Taken, clash
 from .rules import Facts, Reach, rules_of
@@ -26,6 +26,7 @@ T = TypeVar("T")
 RULES, UNKNOWN, RANGE = "network_rules", "network_unguarded", "network_range"
 _EVERY_S = 5.0
 _TROUBLED_S = 2.0
+_MOST_SERVERS = 16
 _RESOLV_CONFS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
 _DAEMON_JSON = "/etc/docker/daemon.json"
 
@@ -125,14 +126,23 @@ class NetworkGuard:
         self._firewall = firewall or Firewall()
         self._where: NetworkNamespace | None = None
         self._networks: Sequence[EngineNetwork] | None = None
-        self._problem = "" if settings.mode != "required" else "The engine has not been asked for its networks yet."
+        self._looked = False  # once to the end
+        self._problem = ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="network")
         self._removed = False
-        self._addresses: dict[str, tuple[IPv4Address, ...]] = {}
+        self._addresses = ServiceAddresses(clock)
+        self._servers: tuple[IPv4Address, ...] = ()  # seen so far, the newest first
 
     def refusal(self) -> str:
-        """Why no task with a network may start now, in a sentence. Empty: it may."""
-        return self._problem if self._settings.mode == "required" else ""
+        """Why no task with a network may start now, in a sentence. Empty: it may.
+
+        Raises EngineUnavailable while that is not known, since a start then waits.
+        """
+        if self._settings.mode != "required":
+            return ""
+        if not self._looked:
+            raise EngineUnavailable(_not_yet(self._settings.node))
+        return self._problem
 
     async def look(self) -> bool:
         """Make sure that the rules are there. False: look again soon."""
@@ -143,28 +153,36 @@ class NetworkGuard:
             answers = False  # another condition says so; the rules hold without it
         networks = self._networks
         if networks is None or (not answers and self._where != NetworkNamespace()):
-            return False
+            return self._not_looked()
         verdict = await self._in_thread(lambda: self._hold(networks, answers))
         if verdict is None:
-            return False
+            return self._not_looked()
         problem, clashes = verdict
         unknown = self._unknown() if self._settings.mode != "off" else Unknown()
         if unknown.engine_ignores:
-            problem = problem or "the engine does not give containers the hardware addresses that it is asked for"
+            problem = problem or (
+                "the engine does not give containers the hardware addresses that it is asked for, or somebody has "
+                "connected one of them to another network"
+            )
         sentence = "" if not problem else _cant_be_set(self._settings.node, problem)
         self._problem = sentence
         self._tell(RULES, sentence, self._settings.mode == "required")
         self._tell(UNKNOWN, "" if problem or not unknown.count else _not_known(self._settings.node, unknown), False)
         self._tell(RANGE, clashes, False)
+        self._looked = True
         return not problem
 
+    def _not_looked(self) -> bool:
+        """The engine is away. Later its absence says nothing about the rules, but until the first look none hold."""
+        if self._settings.mode == "required" and not self._looked:
+            self._tell(RULES, _not_yet(self._settings.node), True)
+        return False
+
     async def run(self) -> None:
-        while True:
-            well = await self.look()
-            if any(one.job for one in self._networks or ()):
-                with contextlib.suppress(EngineUnavailable):
-                    await self._sweep()
-            await self._clock.sleep(_EVERY_S if well else _TROUBLED_S)
+        # Apart: a slow engine takes minutes for a sweep, and flushed rules must not be missing for so long.
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._keep_looking())
+            loops.create_task(self._keep_sweeping())
 
     async def leave(self) -> None:
         """Remove the rules and the networks of jobs, since no container of this Worker is left."""
@@ -177,6 +195,19 @@ class NetworkGuard:
     async def close(self) -> None:
         """Safe twice. The rules stay, since tasks may run on."""
         self._thread.shutdown(wait=False)
+        self._addresses.close()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            well = await self.look()
+            await self._clock.sleep(_EVERY_S if well else _TROUBLED_S)
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            if any(one.job for one in self._networks or ()):
+                with contextlib.suppress(EngineUnavailable):
+                    await self._sweep()
+            await self._clock.sleep(_EVERY_S)
 
     # -- in the thread ----------------------------------------------------------------------------
 
@@ -199,6 +230,7 @@ class NetworkGuard:
     def _hold_at(self, where: NetworkNamespace, networks: Sequence[EngineNetwork]) -> tuple[str, str]:
         settings = self._settings
         servers = name_servers([read_first([path]) for path in _RESOLV_CONFS], read_first([_DAEMON_JSON]))
+        self._servers = tuple(dict.fromkeys([*servers, *self._servers]))[:_MOST_SERVERS]
         clashes = clash(settings.job_range, taken_now(where, networks), [(one, "a name server") for one in servers])
         if settings.mode == "off":
             if not self._removed:
@@ -209,26 +241,18 @@ class NetworkGuard:
         if lost:
             return f"the engine's bridge {lost} is not on this machine", clashes
         services = [split_address(one) for one in settings.services]
+        addresses = self._addresses.of([host for host, _ in services])
         facts = Facts(
             identity=settings.identity,
-            name_servers=servers,
-            services=tuple((address, port) for host, port in services for address in self._addresses_of(host)),
+            # Containers go on asking those that they began with. Another order is nothing new.
+            name_servers=tuple(sorted(self._servers)),
+            services=tuple((address, port) for host, port in services for address in addresses[host]),
             service_ports=tuple(sorted({port for _, port in services if port})),
-            engine_networks=tuple(subnet for one in networks if one.driver == "bridge" for subnet in one.subnets),
+            engine_networks=tuple(subnet for one in networks if _of_strangers(one) for subnet in one.subnets),
             allowed=settings.allowed,
             private=settings.private,
         )
         return self._firewall.hold(where, rules_of(facts)), clashes
-
-    def _addresses_of(self, host: str) -> tuple[IPv4Address, ...]:
-        """Without loopback, which containers don't share."""
-        if host not in self._addresses:
-            try:
-                found = {one[4][0] for one in socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)}
-            except OSError:
-                return ()  # asked again at the next look
-            self._addresses[host] = tuple(sorted(_without_loopback(map(str, found))))
-        return self._addresses[host]
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -245,26 +269,26 @@ def taken_now(where: NetworkNamespace, networks: Iterable[EngineNetwork]) -> lis
     return [*in_use(where.kernel_file("fib_trie"), routes), *engine]
 
 
+def _of_strangers(network: EngineNetwork) -> bool:
+    """Networks of jobs are closed by their interfaces' names, so the rules stay when one comes or goes."""
+    return network.driver == "bridge" and not network.bridge.startswith(BRIDGES)
+
+
 def _is_here(where: NetworkNamespace, bridge: str) -> bool:
     return has_interface(where.kernel_file("dev"), bridge)
-
-
-def _without_loopback(texts: Iterable[str]) -> list[IPv4Address]:
-    out = []
-    for text in texts:
-        try:
-            address = IPv4Address(text)
-        except AddressValueError:
-            continue
-        if not address.is_loopback and not address.is_unspecified:
-            out.append(address)
-    return out
 
 
 def _not_known(node: str, unknown: Unknown) -> str:
     return (
         f"No firewall rule holds for {unknown.count} containers on {node} that started under an older version. This is "
         "over when they have ended."
+    )
+
+
+def _not_yet(node: str) -> str:
+    return (
+        f"The firewall rules that keep tasks apart are not set on {node} yet: the container engine has not told its "
+        "networks. The worker asks it again every two seconds."
     )
 
 

@@ -9,7 +9,7 @@ from .rules import Kind, Rule, RuleSet
 
 FAMILIES = ("inet", "bridge")
 _BEFORE_OTHERS = -10  # Docker's and firewalls' own chains are at 0
-_REFUSE = "reject with icmpx admin-prohibited"
+_REFUSE = "reject with icmpx type admin-prohibited"  # without "type" nft before 1.0 can't read it
 _KINDS = {
     Kind.REPLY: "ct state established ct direction reply",
     Kind.RELATED: "ct state related",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 
-from headway.config import NEVER_REACHED, PRIVATE, split_reach
+from headway.config import METADATA, NEVER_REACHED, PRIVATE, split_reach
 
 from .addresses import Marks, marks_of
 from .machine import BRIDGES
@@ -109,6 +109,7 @@ def rules_of(facts: Facts) -> RuleSet:
         Rule(False, Kind.REDIRECTED),
         *names,
         Rule(False, to=NEVER_REACHED),
+        Rule(False, to=METADATA),
         *services,
         *exact,
         *((Rule(False, to=near),) if near else ()),

@@ -50,7 +50,7 @@ class TaskNetworks:
         self.engine = engine
         self.identity = identity
         self.refusal: Callable[[], str] = lambda: ""
-        """Why no container with a network may be started now. Empty: it may."""
+        """Why no container with a network may be started now. Empty: it may. Raises EngineUnavailable."""
         self._range = job_range
         self._addresses = HardwareAddresses(identity.short)
         self._given: set[AttemptId] = set()  # attempts that this process has given an address

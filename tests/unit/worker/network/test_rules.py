@@ -59,6 +59,8 @@ def rules() -> RuleSet:
         ("169.254.169.254", 53, True),  # that is the name server, too
         ("10.0.0.2", 53, True),
         ("10.0.0.2", 80, False),
+        ("168.63.129.16", 80, False),
+        ("100.100.100.200", 80, False),
         ("224.0.0.1", 80, False),
         ("172.17.0.2", 80, False),
     ],
@@ -73,6 +75,21 @@ def test_private_addresses_may_be_opened_but_not_services_and_other_containers()
     assert not passes(outward, "10.9.9.9", 7_004)
     assert not passes(outward, "172.17.0.2", 80)
     assert not passes(outward, "169.254.1.1", 80)
+
+
+def test_metadata_services_stay_closed_whatever_is_opened_but_may_be_name_servers() -> None:
+    open_wide = replace(
+        FACTS,
+        private=True,
+        allowed=(Reach.of("100.64.0.0/10"), Reach.of("168.0.0.0/8"), Reach.of("168.63.129.16:80")),
+        name_servers=(IPv4Address("168.63.129.16"),),
+    )
+    outward = rules_of(open_wide).outward
+    assert not passes(outward, "100.100.100.200", 80)
+    assert not passes(outward, "168.63.129.16", 80)
+    assert not passes(outward, "168.63.129.16", 32_526)
+    assert passes(outward, "168.63.129.16", 53)
+    assert passes(outward, "100.100.100.201", 80)
 
 
 def test_no_other_task_and_no_published_port(rules: RuleSet) -> None:
@@ -105,6 +122,7 @@ def test_the_script_says_the_same_rules(rules: RuleSet) -> None:
     assert text.startswith("add table inet headway_abcdef01\ndelete table inet headway_abcdef01\n")
     assert "ip daddr { 10.1.2.3/32 } meta l4proto { tcp, udp } th dport { 27000 } return" in text
     assert "ether saddr & fb:ff:ff:00:00:00 == aa:cd:ef:00:00:00 jump machine" in text
+    assert "\n    ct status dnat reject with icmpx type admin-prohibited\n" in text, "nft 0.9 reads no other form"
     switched = nft.bridge_script(rules)
     assert "ether saddr & ff:ff:ff:00:00:00 == aa:cd:ef:00:00:00 drop" in switched
     assert "ether daddr & ff:ff:ff:00:00:00 == aa:cd:ef:00:00:00 drop" in switched
