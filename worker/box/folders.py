@@ -11,7 +11,7 @@ import ctypes
 import errno
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,10 +48,15 @@ def exists(path: Path) -> bool:
 
 def open_below(top: int, relative: str) -> int:
     """A descriptor of a folder below the open folder ``top``. Raises OSError where a link or ``..`` is on the way."""
+    return _descended(top, _pieces(relative), _open_beneath)
+
+
+def _descended(top: int, parts: Iterable[str], open_part: Callable[[int, str], int]) -> int:
+    """A descriptor of where ``parts`` lead from the open folder ``top``, opened one in the other."""
     descriptor = os.dup(top)
     try:
-        for part in _pieces(relative):
-            inner = _open_beneath(descriptor, part)
+        for part in parts:
+            inner = open_part(descriptor, part)
             os.close(descriptor)
             descriptor = inner
     except BaseException:
@@ -87,18 +92,13 @@ def _open_beneath(folder: int, path: str) -> int:
 
 def _step_by_step(folder: int, path: str) -> int:
     """Before Linux 5.6."""
-    descriptor = os.dup(folder)
-    try:
-        for name in path.split("/"):
-            if name in ("", ".", ".."):
-                raise OSError(errno.EXDEV, "not a path below the folder", path)
-            inner = os.open(name, FOLDER, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+
+    def step(descriptor: int, name: str) -> int:
+        if name in ("", ".", ".."):
+            raise OSError(errno.EXDEV, "not a path below the folder", path)
+        return os.open(name, FOLDER, dir_fd=descriptor)
+
+    return _descended(folder, path.split("/"), step)
 
 
 def remove_tree(top: Path) -> None:
