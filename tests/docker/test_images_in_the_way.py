@@ -8,24 +8,10 @@ import pytest
 
 from tests.docker.conftest import Jobs
 from tests.support import images
+from tests.support.hostile_images import SPEC
 from tests.support.images import Entry
 
 pytestmark = pytest.mark.docker
-
-# A forged spec: root, no limits, and a program that leaves a trace in the home.
-_SPEC = b"""arg=/bin/sh
-arg=-c
-arg=id -u > /root/nfs/owned
-workdir=/
-user=0:0
-timeout_ms=99999999
-grace_ms=1
-lease_grace_ms=1
-log_limit_bytes=1000000
-log_limit_action=drop
-drop_caps=0
-open_root=1
-"""
 
 
 def _image(jobs: Jobs, name: str, *more: Entry, without: str = "", changes: tuple[str, ...] = ()) -> str:
@@ -70,7 +56,7 @@ def test_a_link_to_the_home_in_the_launchers_old_place(jobs: Jobs) -> None:
 
 def test_a_link_from_the_home_to_the_boxs_old_place(jobs: Jobs) -> None:
     image = _image(jobs, "link-nfs", Entry("root/nfs", link_to="/headway/run"))
-    (jobs.home() / "spec").write_bytes(_SPEC)
+    (jobs.home() / "spec").write_bytes(SPEC)
     word, detail = _task(jobs, image)
     assert word == "image_bad"
     assert "/root/nfs" in detail
@@ -84,7 +70,7 @@ def test_a_volume_in_the_boxs_old_place(jobs: Jobs, place: str) -> None:
         f"volume{place.replace('/', '-')}",
         Entry("headway"),
         Entry("headway/run"),
-        Entry("headway/run/spec", _SPEC, mode=0o600),
+        Entry("headway/run/spec", SPEC, mode=0o600),
         changes=(f"VOLUME {place}",),
     )
     assert _task(jobs, image) == ("", "")
