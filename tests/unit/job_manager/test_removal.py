@@ -18,6 +18,7 @@ from job_manager.removal import prune
 from job_manager.removal.sweeper import Sweeper
 from job_manager.tables import TASK_MANAGER, outbox
 from tests.support.clock import FakeClock
+from tests.support.postgres import Postgres
 from tests.unit.job_manager.rig import JobManagerRig, a_rig
 
 RULES = RetentionRules(days=90, accounts={"ann": AccountRule(days=365)})
@@ -40,9 +41,17 @@ class Folders:
         return [job_id for job_id in job_ids if job_id not in self.stuck]
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "jobs.db")
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.url(server.new_database())
+
+
 @pytest.fixture
-async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
-    async with a_rig(tmp_path, clock, rules=RULES) as one:
+async def rig(url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
+    async with a_rig(tmp_path, clock, url=url, rules=RULES) as one:
         yield one
 
 
@@ -236,9 +245,9 @@ async def test_a_wall_clock_set_forward_makes_no_job_older(rig: JobManagerRig, s
 
 
 async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
-    tmp_path: Path, clock: FakeClock, folders: Folders
+    url: str, tmp_path: Path, clock: FakeClock, folders: Folders
 ) -> None:
-    async with a_rig(tmp_path, clock, rules=RetentionRules(log_bytes=100)) as rig:
+    async with a_rig(tmp_path, clock, url=url, rules=RetentionRules(log_bytes=100)) as rig:
         old = await ended(rig)
         await rig.clock.advance(1)
         new = await ended(rig)

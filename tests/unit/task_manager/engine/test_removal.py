@@ -22,15 +22,24 @@ from task_manager.store import removal_store, usage_store
 from task_manager.store.tables import attempts, task_specs, tasks
 from tests.support.attempts import an_attempt, keep
 from tests.support.clock import FakeClock
+from tests.support.postgres import Postgres
 from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager
 
 DAY_0 = 20_000 * DAY_S
 HOUR_S = 3_600.0
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "tm.db")
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.url(server.new_database())
+
+
 @pytest.fixture
-async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[TaskManagerRig]:
-    async with a_task_manager(tmp_path, clock) as made:
+async def rig(url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[TaskManagerRig]:
+    async with a_task_manager(tmp_path, clock, url=url) as made:
         yield made
 
 
