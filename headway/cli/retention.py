@@ -21,7 +21,7 @@ class _Age(click.ParamType):  # type: ignore[type-arg]
         try:
             parse_age(str(value))
         except BadValue as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(str(error) if error.message.endswith("?") else f"{error}.", param, ctx)
         return str(value)
 
 

@@ -63,7 +63,7 @@ def test_pruning_asks_until_there_is_no_more_and_adds_up(server: Server) -> None
     assert server.asked[-1][2] == {"older": "90d", "dry_run": False, "owner": "", "cursor": ""}
 
 
-@pytest.mark.parametrize("older", ["-1d", "0d", "0", "00d", "soon", "-5"])
+@pytest.mark.parametrize("older", ["-1d", "0d", "0", "00d", "soon", "-5", "90"])
 def test_an_age_that_is_none_is_refused_before_anything_is_asked(server: Server, older: str) -> None:
     refused = run("jobs", "prune", f"--older={older}")
     assert refused.exit_code == 2
@@ -75,6 +75,14 @@ def test_an_age_below_zero_is_refused_as_people_type_it(server: Server) -> None:
     refused = run("jobs", "prune", "--older", "-1d")
     assert refused.exit_code == 2
     assert "an age is more than 0" in refused.output
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("older", "meant"), [("2w", "14d"), ("1y", "365d")])
+def test_weeks_and_years_are_refused_with_their_days(server: Server, older: str, meant: str) -> None:
+    refused = run("jobs", "prune", "--older", older)
+    assert refused.exit_code == 2
+    assert refused.output.endswith(f"did you mean {meant}?\n")
     assert server.asked == []
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, func, select, text
 
 from headway.errors import Conflict, InvalidInput, NotFound, StoreFull, Unavailable
-from headway.model.retention import DAY_S, AccountRule, RetentionRules
+from headway.model.retention import DAY_S, AccountRule, EndedJob, RetentionRules
 from headway.rpc.v1 import job_manager_pb2
 from headway.states import TaskEventKind
 from job_manager import removal_store, store, tables
@@ -168,6 +169,36 @@ async def test_a_retry_that_comes_first_wins_and_one_that_comes_later_is_told(ri
     assert isinstance(retried, NotFound)
     assert "is being deleted" in str(retried)
     assert await shown(rig) == [first]
+
+
+async def told(rig: JobManagerRig, job_id: str) -> str:
+    """What is said to whoever asks for a job that is gone."""
+    with pytest.raises(NotFound) as refused:
+        await rig.jobs.act(job_id, "", "retry")
+    return str(refused.value)
+
+
+async def test_a_removed_job_says_when_it_went_and_why(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    deleted, pruned_job, old = await ended(rig), await ended(rig), await ended(rig)
+    day = datetime.fromtimestamp(rig.clock.now(), UTC).date()
+    await rig.jobs.act(deleted, "", "delete", by="ann")
+    await rig.clock.advance(1)
+    (chosen,) = (one for one in await rig.db.read(all_ended) if one.id == pruned_job)
+    await rig.jobs.remove([chosen], "by bob")
+    assert "is being deleted" in await told(rig, deleted)
+    await finish(rig, sweeper)
+    assert await told(rig, deleted) == f"The job {deleted} was deleted on {day} by ann."
+    assert await told(rig, pruned_job) == f"The job {pruned_job} was deleted on {day} by bob."
+    await rig.clock.advance(91 * DAY_S)
+    day = datetime.fromtimestamp(rig.clock.now(), UTC).date()
+    await going(rig, sweeper.choose())
+    await finish(rig, sweeper)
+    want = f"The job {old} was deleted on {day} by the rules of retention, 90 days after its end."
+    assert await told(rig, old) == want
+
+
+def all_ended(conn: Connection) -> list[EndedJob]:
+    return removal_store.ended_after(conn, removal_store.FIRST, 100)
 
 
 async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
