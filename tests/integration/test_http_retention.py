@@ -114,37 +114,39 @@ async def test_pruning_over_http(rig: Rig) -> None:
     assert (await zoe.get("/jobs", params={"owner": "me"})).json()["jobs"] == []
 
 
+async def read_and_delete(rig: Rig, client: httpx.AsyncClient, job: str, got: bytearray, **asked: str) -> None:
+    """Reads a log, and deletes its job once something of it has come."""
+    async with client.stream("GET", f"/jobs/{job}/tasks/a/attempts/1/logs/stdout", params=asked) as answer:
+        async for data in answer.aiter_raw():
+            if not got:
+                assert (await client.delete(f"/jobs/{job}")).status_code == 204
+                await eventually(lambda: not folder(rig, job).exists(), what="its folder is gone")
+            got += data
+
+
 async def test_a_download_is_cut_when_its_job_is_deleted(rig: Rig) -> None:
     """Its length was promised: what is missing must not look like a whole log."""
     ann = await rig.client("ann")
-    job, size = await ended(rig, ann), 64 << 20
+    job, size, got = await ended(rig, ann), 64 << 20, bytearray()
     rig.tasks.put(job, "a", state="SUCCEEDED", stdout_bytes=size)
     with rig.store_log(job, "a", b"").open("r+b") as sparse:
         sparse.truncate(size)
-    got, path = 0, f"/jobs/{job}/tasks/a/attempts/1/logs/stdout"
     with pytest.raises(httpx.RemoteProtocolError):
-        async with ann.stream("GET", path) as answer:
-            async for data in answer.aiter_raw():
-                got += len(data)
-                if folder(rig, job).exists():
-                    assert (await ann.delete(f"/jobs/{job}")).status_code in (204, 404)
-                    await eventually(lambda: not folder(rig, job).exists())
-    assert 0 < got < size
-    assert f"{job} was deleted on " in (await ann.get(path)).json()["detail"]
+        await read_and_delete(rig, ann, job, got)
+    assert 0 < len(got) < size
+    again = await ann.get(f"/jobs/{job}/tasks/a/attempts/1/logs/stdout")
+    assert f"{job} was deleted on " in again.json()["detail"]
 
 
 async def test_a_follower_is_cut_when_its_job_is_deleted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it asks again and is told why: a plain end would say that this was the whole log."""
     ann = await rig.client("ann")
-    job = await ended(rig, ann)
+    job, got = await ended(rig, ann), bytearray()
     # Half of its copy is still to come, and its Worker is away.
     monkeypatch.setattr(rig.tasks, "worker_address", "")
     rig.tasks.put(job, "a", state="SUCCEEDED", stdout_bytes=18)
-    got, path = bytearray(), f"/jobs/{job}/tasks/a/attempts/1/logs/stdout"
     with pytest.raises(httpx.RemoteProtocolError):
-        async with ann.stream("GET", path, params={"follow": "true"}) as answer:
-            async for data in answer.aiter_raw():
-                got += data
-                assert (await ann.delete(f"/jobs/{job}")).status_code == 204
+        await read_and_delete(rig, ann, job, got, follow="true")
     assert got == b"one line\n"
-    assert f"{job} was deleted on " in (await ann.get(path, params={"follow": "true"})).json()["detail"]
+    again = await ann.get(f"/jobs/{job}/tasks/a/attempts/1/logs/stdout", params={"follow": "true"})
+    assert f"{job} was deleted on " in again.json()["detail"]

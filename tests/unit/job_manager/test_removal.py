@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -236,6 +237,44 @@ async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManag
     await rig.jobs.act(job_id, "", "pin")
     assert await rig.jobs.remove([chosen], "test") == []
     assert await shown(rig) == [job_id]
+
+
+async def test_a_sweep_that_races_with_retries_takes_each_job_or_leaves_it_whole(
+    rig: JobManagerRig, sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep chooses in a snapshot of its own. Retries commit behind it, join its transaction, or come later."""
+    jobs = [await ended(rig) for _ in range(40)]
+    before, ahead, behind, later = (jobs[place : place + 10] for place in range(0, 40, 10))
+    await rig.clock.advance(91 * DAY_S)
+    remove = rig.jobs.remove
+    lives: set[str] = set()
+
+    async def retry(job: str) -> None:
+        with contextlib.suppress(NotFound):
+            await rig.jobs.act(job, "", "retry")
+            lives.add(job)
+
+    async def removing(chosen: Sequence[EndedJob], why: str) -> list[str]:
+        assert {one.id for one in chosen} == set(jobs)
+        await asyncio.gather(*(retry(job) for job in before))
+        beside = [asyncio.ensure_future(retry(job)) for job in ahead]
+        await asyncio.sleep(0)
+        removal = asyncio.ensure_future(remove(chosen, why))
+        await asyncio.sleep(0)
+        beside += [asyncio.ensure_future(retry(job)) for job in behind]
+        gone = await removal
+        await asyncio.gather(*beside, *(retry(job) for job in later))
+        return gone
+
+    monkeypatch.setattr(rig.jobs, "remove", removing)
+    await going(rig, sweeper.choose())
+    assert lives == {*before, *ahead}, "in the order of arrival"
+    assert set(await shown(rig)) == lives
+    # What was retried runs: nothing of it goes, whatever the sweep saw.
+    await deliver(rig)
+    await finish(rig, sweeper)
+    for job in jobs:
+        assert bool(await rows(rig, job)) == (job in lives)
 
 
 async def test_what_has_not_reached_task_manager_is_waited_for(rig: JobManagerRig, sweeper: Sweeper) -> None:

@@ -95,6 +95,25 @@ async def test_a_step_is_small_and_what_was_cut_off_goes_on(rig: TaskManagerRig)
     assert (await usage(rig, UsageGrouping.USER)).total == before
 
 
+async def test_a_removal_beside_turns_takes_nothing_of_what_runs(rig: TaskManagerRig) -> None:
+    """Steps and turns share tables, rows of sums too, and neither fails by the other."""
+    await rig.nodes(a_node("n1", gpus=1, cpu=6400))
+    old = [a_task(f"t{number}", job="j1") for number in range(250)]
+    await keep(rig.db, old, [an_attempt(task, at=DAY_0, to=DAY_0 + 60) for task in old])
+    new = [a_task(f"t{number}", job="j2") for number in range(20)]
+
+    async def work() -> None:
+        for task in new:
+            await rig.enqueue(task)
+            await asyncio.sleep(0.002)
+
+    reply, _ = await asyncio.gather(remove(rig, "j1"), work())
+    assert list(reply.gone) == ["j1"]
+    assert await left(rig, "j1") == [0, 0, 0]
+    assert (await left(rig, "j2"))[2] == len(new)
+    assert all(rig.state(task.id) != "gone" for task in new)
+
+
 @pytest.mark.parametrize("by", [UsageGrouping.USER, UsageGrouping.NODE, UsageGrouping.DAY])
 async def test_usage_by_day_is_the_same_after_the_removal(rig: TaskManagerRig, by: UsageGrouping) -> None:
     long, short = a_task("long", job="j1", gpus=2, timeout=90 * HOUR_S), a_task("short", job="j1", gpus=1)
