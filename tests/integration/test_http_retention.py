@@ -114,6 +114,23 @@ async def test_pruning_over_http(rig: Rig) -> None:
     assert (await zoe.get("/jobs", params={"owner": "me"})).json()["jobs"] == []
 
 
+async def test_a_job_that_is_being_deleted_is_not_shown_half(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows and its folder are there as long as TaskManager is away."""
+    ann = await rig.client("ann")
+    job = await ended(rig, ann)
+    monkeypatch.setattr(rig.tasks, "away", True)
+    assert (await ann.delete(f"/jobs/{job}")).status_code == 204
+    for path in ("", "/spec", "/tasks/a", "/tasks/a/attempts/1/logs/stdout", "/logs.zip"):
+        answer = await ann.get(f"/jobs/{job}{path}")
+        assert answer.status_code == 404, path
+        assert "is being deleted" in answer.json()["detail"], path
+    assert (await ann.post(f"/jobs/{job}/pin")).status_code == 404
+    assert job not in (await ann.get("/jobs", params={"owner": "me"})).text
+    assert folder(rig, job).exists()
+    monkeypatch.setattr(rig.tasks, "away", False)
+    await eventually(lambda: not folder(rig, job).exists(), within_s=60, what="it goes on")
+
+
 async def read_and_delete(rig: Rig, client: httpx.AsyncClient, job: str, got: bytearray, **asked: str) -> None:
     """Reads a log, and deletes its job once something of it has come."""
     async with client.stream("GET", f"/jobs/{job}/tasks/a/attempts/1/logs/stdout", params=asked) as answer:

@@ -43,9 +43,18 @@ class Folders:
         return [job_id for job_id in job_ids if job_id not in self.stuck]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
+on_both = pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+
+
+@pytest.fixture
+def database() -> str:
+    """The kind that those tests run on which are about more than SQL."""
+    return "sqlite"
+
+
+@pytest.fixture
+def url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if database == "sqlite":
         return str(tmp_path / "jobs.db")
     server: Postgres = request.getfixturevalue("postgres")
     return server.url(server.new_database())
@@ -119,6 +128,7 @@ async def shown(rig: JobManagerRig) -> list[str]:
     return [str(record.id) for record in found]
 
 
+@on_both
 async def test_a_deleted_job_goes_from_everywhere_and_from_here_last(
     rig: JobManagerRig, sweeper: Sweeper, folders: Folders
 ) -> None:
@@ -179,6 +189,7 @@ async def told(rig: JobManagerRig, job_id: str) -> str:
     return str(refused.value)
 
 
+@on_both
 async def test_a_removed_job_says_when_it_went_and_why(rig: JobManagerRig, sweeper: Sweeper) -> None:
     deleted, pruned_job, old = await ended(rig), await ended(rig), await ended(rig)
     day = datetime.fromtimestamp(rig.clock.now(), UTC).date()
@@ -210,6 +221,7 @@ async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
         await rig.jobs.act(job_id, "", "delete", request_id="another")
 
 
+@on_both
 async def test_the_key_of_a_deleted_job_makes_another_one(rig: JobManagerRig) -> None:
     first = (await rig.submit({"a": ""}, "key")).job_id
     await rig.jobs.act(first, "", "cancel")
@@ -239,6 +251,7 @@ async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManag
     assert await shown(rig) == [job_id]
 
 
+@on_both
 async def test_a_sweep_that_races_with_retries_takes_each_job_or_leaves_it_whole(
     rig: JobManagerRig, sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +290,7 @@ async def test_a_sweep_that_races_with_retries_takes_each_job_or_leaves_it_whole
         assert bool(await rows(rig, job)) == (job in lives)
 
 
+@on_both
 async def test_what_has_not_reached_task_manager_is_waited_for(rig: JobManagerRig, sweeper: Sweeper) -> None:
     """An enqueue that was repeated after the removal would run a task of a job that nobody knows."""
     job_id = await ended(rig, delivered=False)
@@ -291,6 +305,7 @@ async def test_what_has_not_reached_task_manager_is_waited_for(rig: JobManagerRi
     assert await rows(rig, job_id) == {}
 
 
+@on_both
 async def test_the_rules_choose_by_age_and_account(rig: JobManagerRig, sweeper: Sweeper) -> None:
     ann, bob, pinned = await ended(rig, owner="ann"), await ended(rig), await ended(rig)
     lives = (await rig.submit({"a": ""}, owner="bob")).job_id
@@ -314,6 +329,7 @@ async def test_a_wall_clock_set_forward_makes_no_job_older(rig: JobManagerRig, s
     assert await shown(rig) == [job_id]
 
 
+@on_both
 async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
     url: str, tmp_path: Path, clock: FakeClock, folders: Folders
 ) -> None:
@@ -331,14 +347,22 @@ async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
         assert await shown(rig) == [new]
 
 
-async def test_no_job_goes_for_what_is_pinned(tmp_path: Path, clock: FakeClock, folders: Folders) -> None:
+@on_both
+async def test_no_job_goes_for_what_is_pinned(url: str, tmp_path: Path, clock: FakeClock, folders: Folders) -> None:
     """One account's pinned jobs above the limit used to take all jobs of everybody else."""
-    async with a_rig(tmp_path, clock, rules=RetentionRules(log_bytes=100)) as rig:
+    async with a_rig(tmp_path, clock, url=url, rules=RetentionRules(log_bytes=100)) as rig:
         kept, anns = await ended(rig), await ended(rig, owner="ann")
         await rig.jobs.act(kept, "", "pin")
         rig.task_manager.log_bytes = {kept: 700, anns: 60}
         await going(rig, Sweeper(rig.db, rig.jobs, rig.task_manager, folders, clock).choose())
         assert set(await shown(rig)) == {kept, anns}
+
+
+async def test_what_is_measured_late_does_not_count_for_a_job_that_runs_again(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    await rig.jobs.act(job_id, "", "retry")
+    await rig.db.write(lambda conn: removal_store.measured(conn, {job_id: 700}))
+    assert await rig.db.read(removal_store.log_totals) == {}
 
 
 async def test_until_when_a_job_is_kept_is_told(rig: JobManagerRig) -> None:
@@ -349,6 +373,7 @@ async def test_until_when_a_job_is_kept_is_told(rig: JobManagerRig) -> None:
     assert not (await rig.jobs.act(job_id, "", "retry")).record.HasField("kept_until")
 
 
+@on_both
 async def test_a_large_job_goes_in_several_transactions(rig: JobManagerRig, sweeper: Sweeper) -> None:
     job_id = (await rig.submit({f"t{number}": "" for number in range(1_200)}, owner="bob")).job_id
     await rig.jobs.act(job_id, "", "cancel")
@@ -403,6 +428,7 @@ async def test_a_full_disk_and_services_that_are_away_are_waited_for(
     running.cancel()
 
 
+@on_both
 async def test_what_comes_late_of_a_removed_job_is_removed_too(
     rig: JobManagerRig, sweeper: Sweeper, folders: Folders
 ) -> None:
@@ -429,6 +455,7 @@ async def pruned(rig: JobManagerRig, **request: object) -> job_manager_pb2.Prune
     return await rig.pruning.prune(job_manager_pb2.PruneJobsRequest(**request))  # type: ignore[arg-type]
 
 
+@on_both
 async def test_pruning_tells_first_what_it_would_delete(rig: JobManagerRig) -> None:
     old, pinned, anns = await ended(rig, "a", "b"), await ended(rig), await ended(rig, owner="ann")
     await rig.jobs.act(pinned, "", "pin")
@@ -446,6 +473,7 @@ async def test_pruning_tells_first_what_it_would_delete(rig: JobManagerRig) -> N
     assert (reply.jobs, reply.unmeasured) == (1, 1), "everybody's"
 
 
+@on_both
 async def test_pruning_goes_on_where_a_reply_ended(rig: JobManagerRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "_PAGES_A_CALL", 1)
     monkeypatch.setattr(prune.log_sizes, "MOST_AT_ONCE", 2)
@@ -480,6 +508,7 @@ async def test_watchers_are_told_of_jobs_that_are_gone(rig: JobManagerRig) -> No
         assert (await watch.next()).removed == [job_id]
 
 
+@on_both
 async def test_jobs_of_an_older_version_are_neither_pinned_nor_measured(rig: JobManagerRig) -> None:
     """Their rows got what the step of the migration says."""
     job_id = await ended(rig)
