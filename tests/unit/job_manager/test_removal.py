@@ -223,13 +223,21 @@ async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
 
 @on_both
 async def test_the_key_of_a_deleted_job_makes_another_one(rig: JobManagerRig) -> None:
-    first = (await rig.submit({"a": ""}, "key")).job_id
-    await rig.jobs.act(first, "", "cancel")
-    await rig.jobs.report([rig.event(first, "a", TaskEventKind.CANCELLED)])
+    async def submitted_and_cancelled() -> str:
+        job_id = (await rig.submit({"a": ""}, "key")).job_id
+        await rig.jobs.act(job_id, "", "cancel")
+        await rig.jobs.report([rig.event(job_id, "a", TaskEventKind.CANCELLED)])
+        return job_id
+
+    first = await submitted_and_cancelled()
     assert (await rig.submit({"a": ""}, "key")).already_known
     await rig.jobs.act(first, "", "delete")
-    second = await rig.submit({"a": ""}, "key")
-    assert (second.already_known, await shown(rig)) == (False, [second.job_id])
+    second = await submitted_and_cancelled()
+    assert await shown(rig) == [second]
+    (chosen,) = await rig.db.read(all_ended)
+    assert await rig.jobs.remove([chosen], "by a rule") == [second]
+    third = await rig.submit({"a": ""}, "key")
+    assert (third.already_known, await shown(rig)) == (False, [third.job_id])
 
 
 async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManagerRig) -> None:
