@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select, tuple_
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, select, tuple_
 
 from headway.model.reasons import EndWord
 from headway.states import TASK_ENDED, AttemptState, TaskState
@@ -16,7 +17,7 @@ _TASKS_AT_ONCE = 100
 _LIVE = [state.value for state in TaskState if state not in TASK_ENDED]
 
 # Made once: a sweep runs them thousands of times.
-_JOBS = bindparam("jobs", expanding=True)
+_JOBS: BindParameter[Any] = bindparam("jobs", expanding=True)
 _PLACE = tasks.c.job_id, tasks.c.name
 _CHOSEN = select(*_PLACE).where(tasks.c.job_id.in_(_JOBS)).order_by(*_PLACE).limit(_TASKS_AT_ONCE)
 _LAST = tuple_(bindparam("last_job"), bindparam("last_name"))

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     FromClause,
@@ -149,7 +150,8 @@ def load_days_of(conn: Connection, job_ids: Collection[str], last: tuple[str, st
 @cache
 def _days_of(dialect: str) -> Select[Any]:
     # Made once: a sweep asks it thousands of times, and SQLAlchemy takes far longer to make it than SQLite to answer.
-    jobs, last = bindparam("jobs", expanding=True), tuple_(bindparam("last_job"), bindparam("last_name"))
+    jobs: BindParameter[Any] = bindparam("jobs", expanding=True)
+    last = tuple_(bindparam("last_job"), bindparam("last_name"))
     mine = _part(TimeSpan(0.0, _EVER), "", _A.freed_at).where(
         _A.freed_at.is_not(None), _A.job_id.in_(jobs), tuple_(_A.job_id, _A.name) <= last
     )
