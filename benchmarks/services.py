@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import tempfile
 import threading
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tests.support.cluster import a_cluster, a_job, scripted_task
 
-from .measure import Figure, cpu_seconds, median, pss_bytes, quantile
+from .measure import Figure, bare_commits_per_s, cpu_seconds, median, pss_bytes, quantile
 
 FLOW_TASKS = 2_000
 BIG_TASKS = 10_000
@@ -37,27 +36,13 @@ def idle() -> Iterator[Figure]:
     yield Figure("idle: memory of all five (PSS)", sum(pss.values()), "MiB", 450.0, note=note)
 
 
-def _bare_commits_per_s(folder: Path, count: int = 300) -> float:
-    """One durable SQLite commit after another: what one fsync costs here."""
-    db = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    db.execute("pragma journal_mode = wal")
-    db.execute("pragma synchronous = full")
-    db.execute("create table t (id integer primary key, state text)")
-    began = time.monotonic()
-    for number in range(count):
-        db.execute("insert into t values (?, 'x')", (number,))
-    took = time.monotonic() - began
-    db.close()
-    return count / took
-
-
 def flow() -> Iterator[Figure]:
     """2,000 tasks from submit to all done, durable."""
     with (
         tempfile.TemporaryDirectory(prefix="hwb") as folder,
         a_cluster(Path(folder), worker__cpus=2, worker__memory_bytes=64 << 30) as cluster,
     ):
-        bare = _bare_commits_per_s(Path(folder))
+        bare = bare_commits_per_s(Path(folder))
         small = {"cpus": 0.01, "memory": "16MiB"}
         for _ in range(2):
             job = a_job(*(scripted_task(f"t{i}", resources=small) for i in range(FLOW_TASKS)))
