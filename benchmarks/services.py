@@ -44,13 +44,18 @@ def flow() -> Iterator[Figure]:
     ):
         bare = bare_commits_per_s(Path(folder))
         small = {"cpus": 0.01, "memory": "16MiB"}
+        pids = {name: process.pid for name, process in cluster.processes.items()}
         for _ in range(2):
+            before_s = {name: cpu_seconds(pid) for name, pid in pids.items()}
             job = a_job(*(scripted_task(f"t{i}", resources=small) for i in range(FLOW_TASKS)))
             done = cluster.client.wait(cluster.client.submit(job)["id"], timeout_s=300)
         assert done["state"] == "SUCCEEDED"
+        used_ms = {name: (cpu_seconds(pid) - before_s[name]) / FLOW_TASKS * 1000 for name, pid in pids.items()}
         rate = FLOW_TASKS / (done["ended_at"] - done["submitted_at"])
     yield Figure(f"flow: {FLOW_TASKS} tasks, five processes, SQLite", rate, "tasks/s", 300.0, at_most=False)
     yield Figure("flow: per bare durable commit of this disk", rate / bare, "ratio", note=f"{bare:.0f} commits/s")
+    note = ", ".join(f"{name} {ms:.2f}" for name, ms in used_ms.items())
+    yield Figure("flow: CPU time of all services a task", sum(used_ms.values()), "ms", note=note)
 
 
 def big_submit() -> Iterator[Figure]:
