@@ -7,8 +7,8 @@ alone gives a complete platform. PyPI's `ziglang` compiles the launcher, and the
 `HEADWAY_SKIP_WEB=1` leaves the page out, for quick work on the Python side. `python server/hatch_build.py`
 builds both in place, when an editable install is already there.
 
-The hook runs in an isolated build environment and inside source archives, so it imports nothing of Headway:
-the launcher's `build()` is loaded by its path.
+The hook runs in an isolated build environment and inside source archives. So it imports nothing of Headway: the
+launcher's `build()` is loaded by its path.
 """
 
 from __future__ import annotations
