@@ -49,9 +49,13 @@ class HeadwayBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         Raises:
             BuildFailed: a compiler or the page's build ended with an error.
         """
-        if self.target_name == "sdist":
-            return  # a source archive carries sources; the wheel made from it runs this hook again
         root = Path(self.root)
+        if self.target_name == "sdist":
+            # A source archive carries sources; the wheel made from it runs this hook again. hatchling follows links to
+            # folders, but would pack a link to a file as a link, which leads nowhere outside of the checkout.
+            links = (path for path in sorted((root / "headway").glob("*.py")) if path.is_symlink())
+            build_data["force_include"] |= {str(path.resolve()): path.relative_to(root).as_posix() for path in links}
+            return
         build_launcher(root)
         build_web(root)
         if self.target_name == "wheel" and sys.platform == "linux":
