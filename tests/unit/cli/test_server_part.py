@@ -1,4 +1,4 @@
-"""The door to the server's part, on made-up installations. tests/integration/test_two_distributions.py has real ones."""
+"""The door to the server's part, on made-up installations; real ones: tests/integration/test_two_distributions.py."""
 
 from __future__ import annotations
 
