@@ -215,6 +215,20 @@ def test_with_both_all_commands_are_there(repository: Path, both: Environment, t
     assert (status, err) == (2, f"headway: {tmp_path / 'none.toml'} can't be read: No such file or directory.\n")
 
 
+def test_the_former_extras_bring_the_servers_part_of_the_same_version(
+    client_wheel: Path, server_wheel: Path, tmp_path: Path
+) -> None:
+    version = about(client_wheel)["Version"]
+    here = Environment(tmp_path / "env")
+    here.link(needed([*asked(client_wheel), *asked(server_wheel), "psycopg[binary]"]).values())
+    places = [f"--find-links={wheel.parent}" for wheel in (client_wheel, server_wheel)]
+    here.pip("install", "--no-index", "--no-compile", *places, f"headway[server,postgres]=={version}")
+    assert [path.name for path in here.site.glob("headway_server-*.dist-info")] == [
+        f"headway_server-{version}.dist-info"
+    ]
+    assert here.run("headway", "up", "--help")[0] == 0
+
+
 def test_two_versions_are_one_sentence(client_wheel: Path, both: Environment) -> None:
     version = about(client_wheel)["Version"]
     (metadata,) = both.site.glob("headway_server-*.dist-info/METADATA")
