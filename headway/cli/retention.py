@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from ..client import Client
+from ..errors import HeadwayError
 from ..model.retention import parse_age
 from ..units import BadValue, counted
 from .common import Reference, ReferenceType, client, moment, output_option, print_json, size
@@ -80,10 +81,15 @@ def prune(older: str, dry_run: bool, user: str, everybody: bool, output: str) ->
     found = dict.fromkeys(("jobs", "tasks", "log_bytes", "unmeasured", "pinned"), 0)
     before = 0.0
     with client() as http:
-        for part in _parts(http, wish):
-            before = part["ended_before"]
-            for key in found:
-                found[key] += part[key]
+        try:
+            for part in _parts(http, wish):
+                before = part["ended_before"]
+                for key in found:
+                    found[key] += part[key]
+        except HeadwayError:
+            if found["jobs"] and not dry_run:
+                click.echo(f"{counted(found['jobs'], 'job')} deleted; the rest is still there:", err=True)
+            raise
     if output == "json":
         print_json({**found, "ended_before": before, "dry_run": dry_run})
         return
