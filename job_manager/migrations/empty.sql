@@ -1,4 +1,4 @@
--- Revision 0004, written by scripts/render_tables.
+-- Revision 0005, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -110,10 +110,10 @@ CREATE TABLE removal (
 	marked_at FLOAT NOT NULL,
 	after_seq BIGINT NOT NULL,
 	looks_left INTEGER NOT NULL,
-	due_at FLOAT NOT NULL,
+	due_at FLOAT NOT NULL, why TEXT DEFAULT '' NOT NULL,
 	PRIMARY KEY (job_id)
 );
 
 CREATE INDEX ix_removal_due ON removal (due_at);
 
-INSERT INTO alembic_version (version_num) VALUES ('0004');
+INSERT INTO alembic_version (version_num) VALUES ('0005');
