@@ -145,6 +145,11 @@ class Timers:
         now = self.now()
         self._set(conn, [self._row(kind, key, now, after_s, b"") for key in keys])
 
+    def ensure(self, conn: Connection, kind: str, key: str, *, after_s: float) -> None:
+        """Sets the timer if there is none; one that is there stays as it is."""
+        if self.due_at(conn, kind, key) is None:
+            self.set(conn, kind, key, after_s=after_s)
+
     def cancel(self, conn: Connection, kind: str, key: str) -> bool:
         """Forgets the timer; whether there was one."""
         table = self._table
