@@ -10,7 +10,7 @@ from headway.logs import get_logger
 from headway.store import Database, Handler, Timer, Timers
 
 from . import store
-from .tables import timers as tables
+from .tables import timer_table
 
 log = get_logger(__name__)
 
@@ -28,7 +28,8 @@ def start(service: Service, db: Database, clock: Clock) -> Timers:
         timers.set(conn, KIND, "", after_s=EVERY_S)
         log.debug("requests.forgotten", requests=forgotten)
 
-    timers = Timers(tables, db, clock, {KIND: Handler(forget)})
+    timers = Timers(timer_table, db, clock)
+    timers.handle(KIND, Handler(forget))
 
     async def open_timers() -> None:
         await timers.open()

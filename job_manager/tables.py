@@ -145,4 +145,4 @@ TASK_MANAGER = "task-manager"
 event_outbox = Outbox(metadata, "event_outbox")
 HTTP_SERVER = "http-server"
 
-timers = TimerTable(metadata)
+timer_table = TimerTable(metadata)

@@ -1,8 +1,9 @@
 """Durable timers: what is to happen at a moment, and still happens after a kill, a restart or a clock that was set.
 
-timers = TimerTable(metadata)                                           # tables.py: the tables "timer", "timer_clock"
+timer_table = TimerTable(metadata)                                      # tables.py: the tables "timer", "timer_clock"
 
-timers = Timers(timers, db, clock, {"forget": Handler(forget)})         # app.py
+timers = Timers(timer_table, db, clock)                                 # app.py
+timers.handle("forget", Handler(forget))
 service.on_start(timers.open)
 service.side_task("timers", timers.run)
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +115,19 @@ class Timers:
     longer than it was asked to, and a clock that is behind at a boot delays none for ever.
     """
 
-    def __init__(self, tables: TimerTable, db: Database, clock: Clock, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, tables: TimerTable, db: Database, clock: Clock) -> None:
         self._table = tables.table
         self._clock_table = tables.clock
         self._db = db
         self._clock = clock
-        self._handlers = dict(handlers)
+        self._handlers: dict[str, Handler] = {}
         self._anchor: Anchor | None = None
         self._sooner = asyncio.Event()
         self._sleeps_until = -math.inf  # while it works it looks again before it sleeps
+
+    def handle(self, kind: str, handler: Handler) -> None:
+        """What timers of a kind do; before ``run``."""
+        self._handlers[kind] = handler
 
     async def open(self) -> None:
         """Reads the steady clock; before anything is set."""

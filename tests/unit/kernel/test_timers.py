@@ -33,8 +33,9 @@ class Rig:
 
     async def start(self, *, run: bool = True) -> None:
         self.db = await Database.open(self.url, room="job_manager", metadata=self.metadata)
-        handlers = {"note": Handler(self._effect), "tell": Handler(self._effect, self._outside)}
-        self.timers = Timers(self.tables, self.db, self.clock, handlers)
+        self.timers = Timers(self.tables, self.db, self.clock)
+        self.timers.handle("note", Handler(self._effect))
+        self.timers.handle("tell", Handler(self._effect, self._outside))
         await self.timers.open()
         self.running = asyncio.create_task(self.timers.run()) if run else None
 
@@ -223,7 +224,7 @@ async def test_a_timer_that_was_cancelled_or_set_anew_during_its_outside_effect_
         went.set()
         await goes_on.wait()
 
-    rig.timers._handlers["slow"] = Handler(rig._effect, outside)
+    rig.timers.handle("slow", Handler(rig._effect, outside))
     await rig.set("cancelled", 0.0, kind="slow")
     await went.wait()
     await rig.db.write(lambda conn: rig.timers.cancel(conn, "slow", "cancelled"))
