@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headway.model.job_events import JobEventWord
 from headway.model.reasons import EndReason
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingJobEvent:
+class OutgoingJobEvent(NamedTuple):
     """One past fact. ``at`` in epoch seconds; ``task`` is empty where it is about the job as a whole."""
 
     word: JobEventWord

@@ -1,18 +1,21 @@
 """Job events on their way to HttpServer: stored in the transaction of the change that they report.
 
-All events of a transaction are one row of the outbox, or a few, so that a task's end costs no row of its own here.
+All events of a transaction are one row of the outbox, or a few. So a task's end costs no row of its own here.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from sqlalchemy import Connection, delete, func, select, update
 
 from headway.logs import get_logger
 from headway.model.job_events import JobEventWord
+from headway.model.reasons import EndReason
 from headway.rpc import convert
+from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.store import after_commit
 
@@ -110,20 +113,28 @@ class OutgoingEvents:
 
 def _message(live: LiveJob, event: OutgoingJobEvent) -> hs.JobEvent:
     record = live.record
-    return hs.JobEvent(
-        word=event.word,
-        at=event.at,
-        job_id=record.id,
-        owner=record.owner,
-        job_name="" if event.task else record.name,
-        task=event.task,
-        generation=event.generation,
-        attempt=event.attempt,
-        state=event.state,
-        reason=None if event.reason is None else convert.end_reason_to_pb(event.reason),
-        by=event.by,
-        tasks=event.tasks,
-    )
+    message = hs.JobEvent(word=event.word, at=event.at, job_id=record.id, owner=record.owner, state=event.state)
+    # There are as many as tasks: only what is set is touched.
+    if event.task:
+        message.task = event.task
+    else:
+        message.job_name = record.name
+    if event.attempt:
+        message.attempt = event.attempt
+    if event.generation:
+        message.generation = event.generation
+    if event.reason is not None:
+        message.reason.CopyFrom(_reason(event.reason))
+    if event.by:
+        message.by = event.by
+    if event.tasks:
+        message.tasks = event.tasks
+    return message
+
+
+@lru_cache(1_000)
+def _reason(reason: EndReason) -> common_pb2.EndReason:
+    return convert.end_reason_to_pb(reason)
 
 
 def _removals(conn: Connection, job_ids: Sequence[str], now: float) -> list[hs.JobEvent]:

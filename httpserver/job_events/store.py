@@ -171,8 +171,8 @@ NUMBERS_A_SECOND = 1_000_000
 
 
 def remove_older(conn: Connection, before: float, most: int) -> tuple[bool, float | None]:
-    """Deletes some events that were stored before an instant, the oldest first; whether there may be more, and when
-    the oldest that is left was stored."""
+    """Deletes some events that were stored before an instant, the oldest first. Answers whether there may be more, and
+    when the oldest that is left was stored."""
     query = select(job_events.c.number, job_events.c.stored_at).order_by(job_events.c.number).limit(most + 1)
     last: int | None = None
     for count, row in enumerate(conn.execute(query).all()):

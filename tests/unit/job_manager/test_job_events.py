@@ -3,6 +3,7 @@ many."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -212,6 +213,24 @@ async def test_too_many_events_become_a_gap_that_counts_them(tmp_path: Path, clo
         gaps = [one for batch in found for one in batch.events if one.word == "gap"]
         assert sum(one.tasks for one in gaps) + sum(len(batch.events) for batch in found) - len(gaps) == jobs + 200
         assert found[0].seq > first.seq
+
+
+async def test_a_restored_database_numbers_its_new_events_under_another_incarnation(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    """Its numbers come again. HttpServer would take new events for old ones, and drop them."""
+    (tmp_path / "copy").mkdir()
+    async with a_rig(tmp_path, clock, events=OutgoingEvents()) as rig:
+        await rig.submit({"a": ""})
+    shutil.copy(tmp_path / "jobs.db", tmp_path / "copy" / "jobs.db")
+    async with a_rig(tmp_path, clock, events=OutgoingEvents()) as rig:
+        await rig.submit({"b": ""})
+        lost = (await batches(rig))[-1]
+    async with a_rig(tmp_path / "copy", clock, events=OutgoingEvents()) as rig:
+        await rig.submit({"c": ""})
+        new = (await batches(rig))[-1]
+    assert new.seq == lost.seq
+    assert new.incarnation != lost.incarnation
 
 
 async def test_delivery_numbers_the_batches_and_says_what_it_was_told(tmp_path: Path, clock: FakeClock) -> None:
