@@ -9,6 +9,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from headway.clock import Clock
+from headway.errors import InvalidInput
 from headway.logs import get_logger
 from headway.model.job_events import JobEventWord
 from headway.model.retention import DAY_S
@@ -24,6 +25,7 @@ log = get_logger(__name__)
 _REMOVED_AT_ONCE = 200
 _LEAST_PAUSE_S = 60.0
 _SOURCES_KEPT_S = 90 * DAY_S
+_MOST_SEQ = 2**63 - 1
 _OF_JOB = "events-of-removed-job"
 _BY_AGE = "events-by-age"
 
@@ -65,7 +67,12 @@ class JobEventLog:
     # -- in ---------------------------------------------------------------------------------------
 
     async def apply(self, request: hs.ApplyJobEventsRequest) -> int:
-        """Stores what is new among these; answers the highest ``seq`` stored of their last incarnation."""
+        """Stores what is new among these; answers the highest ``seq`` stored of their last incarnation.
+
+        Raises:
+            InvalidInput: a number or a word that no JobManager writes.
+        """
+        _check(request)
         return await self.db.write(lambda conn: self._apply(conn, request))
 
     def _apply(self, conn: Connection, request: hs.ApplyJobEventsRequest) -> int:
@@ -158,3 +165,10 @@ class JobEventLog:
 
     async def _give_back(self, timer: Timer) -> None:
         await self.db.give_back()
+
+
+def _check(request: hs.ApplyJobEventsRequest) -> None:
+    for batch in (*request.batches, request.told):
+        texts = [batch.incarnation, *(text for one in batch.events for text in (one.word, one.job_id, one.owner))]
+        if batch.seq > _MOST_SEQ or any("\0" in text for text in texts):
+            raise InvalidInput("A number of a batch is below 2^63, and no word holds the character NUL.")

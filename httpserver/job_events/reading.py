@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from headway.clock import Clock
 from headway.errors import InvalidInput, NotAllowed, Problem
+from headway.ids import is_job_id
 from headway.model.job_events import JobEventWord
 
 from .. import wire
@@ -34,7 +36,7 @@ class EventReading:
         """Some events behind the cursor ``after``; empty: from the oldest that is kept.
 
         Raises:
-            InvalidInput: ``after`` is no cursor.
+            InvalidInput: ``after`` is no cursor, or ``job`` no whole id.
             NotAllowed: somebody else's events.
         """
         wanted = await self._wanted(account, owner, job, kinds)
@@ -79,6 +81,10 @@ class EventReading:
 
     async def _wanted(self, account: Account, owner: str, job: str, kinds: Sequence[JobEventWord]) -> EventFilter:
         owner = account.name if owner == "me" else owner
+        if job and not is_job_id(job):
+            raise _wrong("job", job, "is no whole id of a job")
+        if not owner.isprintable():
+            raise _wrong("owner", owner, "is no name of an account")
         if not account.admin:
             if owner not in ("", account.name):
                 raise NotAllowed("Only an admin may read the events of others' jobs; leave `owner` out for your own.")
@@ -90,9 +96,13 @@ class EventReading:
 
 def _number(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        sentence = f"`{cursor[:40]}` is no cursor: send one that an answer gave, or none to begin anew."
-        raise InvalidInput(f"after: {sentence}", problems=[Problem("/after", sentence, word=cursor[:40])])
+        raise _wrong("after", cursor, "is no cursor: send one that an answer gave, or none to begin anew")
     return int(cursor)
+
+
+def _wrong(name: str, value: str, what: str) -> InvalidInput:
+    sentence = f"`{value[:40]}` {what}."
+    return InvalidInput(f"{name}: {sentence}", problems=[Problem(f"/{name}", sentence, word=value[:40])])
 
 
 def _event_text(one: StoredJobEvent) -> str:
@@ -104,7 +114,7 @@ def _shown(one: StoredJobEvent) -> JobEvent:
     return JobEvent(
         cursor=str(one.number),
         kind=event.word,
-        at=event.at,
+        at=event.at if math.isfinite(event.at) else 0.0,
         job_id=event.job_id,
         owner=event.owner,
         job_name=event.job_name,

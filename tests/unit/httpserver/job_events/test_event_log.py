@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, insert, select
 
 from headway.errors import InvalidInput, NotAllowed, Unavailable
+from headway.ids import new_job_id
 from headway.model.job_events import JobEventWord
 from headway.model.retention import DAY_S
 from headway.rpc.v1 import http_server_pb2 as hs
@@ -28,6 +29,7 @@ from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 
 ALL = EventFilter()
+BOBS, NOBODYS = new_job_id(1.8e9), new_job_id(1.9e9)
 effects = Table("effects", MetaData(), Column("number", Integer))
 
 
@@ -94,6 +96,19 @@ async def test_what_is_delivered_twice_is_stored_once(rig: Rig) -> None:
     assert await rig.apply(3, an_event(word="ended")) == 3
     assert await rig.apply(2, an_event(word="started")) == 3, "older than what is stored: it has come already"
     assert await rig.words() == ["j1 submitted", "j1 ended"]
+
+
+async def test_what_no_job_manager_writes_is_refused(rig: Rig) -> None:
+    for batch in (
+        hs.JobEventBatch(seq=2**63, incarnation="one"),
+        hs.JobEventBatch(seq=1, incarnation="\0"),
+        hs.JobEventBatch(seq=1, incarnation="one", events=[an_event("\0")]),
+    ):
+        for request in (hs.ApplyJobEventsRequest(batches=[batch]), hs.ApplyJobEventsRequest(told=batch)):
+            with pytest.raises(InvalidInput):
+                await rig.log.apply(request)
+    assert await rig.log.apply(hs.ApplyJobEventsRequest()) == 0
+    assert await rig.words() == []
 
 
 async def test_a_restored_job_manager_uses_its_numbers_again_and_nothing_new_is_swallowed(rig: Rig) -> None:
@@ -199,7 +214,7 @@ async def test_a_rare_kind_is_looked_for_some_events_at_a_time(rig: Rig, monkeyp
 
 
 async def test_accounts_see_their_own_and_admins_all(rig: Rig) -> None:
-    await rig.apply(1, an_event("a", owner="ann"), an_event("b", owner="bob"))
+    await rig.apply(1, an_event("a", owner="ann"), an_event(BOBS, owner="bob"))
     asked: dict[str, Any] = {"after": "", "kinds": [], "limit": 10}
 
     async def seen(name: str, *, admin: bool = False, owner: str = "", job: str = "") -> list[str]:
@@ -207,14 +222,17 @@ async def test_accounts_see_their_own_and_admins_all(rig: Rig) -> None:
         return [one.job_id for one in page.events]
 
     assert await seen("ann") == await seen("ann", owner="me") == await seen("ann", owner="ann") == ["a"]
-    assert await seen("boss", admin=True) == ["a", "b"]
-    assert await seen("boss", admin=True, owner="bob") == ["b"]
+    assert await seen("boss", admin=True) == ["a", BOBS]
+    assert await seen("boss", admin=True, owner="bob") == [BOBS]
     assert await seen("boss", admin=True, owner="me") == []
-    assert await seen("ann", job="nobody's") == []
+    assert await seen("ann", job=NOBODYS) == []
+    for wrong in ({"job": "b"}, {"job": "\0"}, {"owner": "\0"}):
+        with pytest.raises(InvalidInput):
+            await seen("boss", admin=True, **wrong)
     with pytest.raises(NotAllowed):
         await seen("ann", owner="bob")
     with pytest.raises(NotAllowed):
-        await seen("ann", job="b")
+        await seen("ann", job=BOBS)
     for after in ("x", "-1", "1.5", "9" * 19, "\N{ARABIC-INDIC DIGIT ONE}"):
         with pytest.raises(InvalidInput):
             await rig.reading.page(account("ann"), owner="", job="", **{**asked, "after": after})
