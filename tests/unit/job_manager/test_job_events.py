@@ -18,11 +18,13 @@ from headway.model.retention import EndedJob
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.states import TaskEventKind
 from headway.store import Database
+from headway.store.migrations import differences
 from job_manager import forgetting
 from job_manager.event_delivery import EventDelivery
 from job_manager.outgoing_events import OutgoingEvents
-from job_manager.tables import HTTP_SERVER, action, event_outbox
+from job_manager.tables import HTTP_SERVER, action, event_outbox, metadata
 from tests.support.clock import FakeClock
+from tests.support.postgres import Postgres
 from tests.support.running import running
 from tests.support.waiting import eventually
 
@@ -289,3 +291,28 @@ async def test_old_requests_are_forgotten_though_the_service_is_started_anew_all
     assert await start_for(2.01) == 1
     await clock.advance(forgetting.EVERY_S * 30)  # it was off: that is overdue at its start
     assert await start_for(0.01) == 0
+
+
+@pytest.mark.postgres
+async def test_all_of_it_on_postgresql(clock: FakeClock, postgres: Postgres) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    receiver = Receiver()
+    for most_bytes in (5_000, 5_000_000):
+        db = await Database.open(url, room="job_manager")
+        assert differences(db._write_engine, "job_manager", metadata) == []
+        events = OutgoingEvents(most_bytes=most_bytes)
+        rig = JobManagerRig(db, clock, events=events)
+        for _ in range(100):
+            job = (await rig.submit({"a": ""})).job_id
+        await rig.jobs.act(job, "", "cancel", by="ann")
+        await rig.jobs.close()
+        pump = event_outbox.pump(db, HTTP_SERVER, EventDelivery(events, receiver).send, clock)
+        service = Service("jobs")
+        service.on_stop(db.close)
+        service.side_task("events", pump.run)
+        async with running(service):
+            await eventually(lambda job=job: receiver.got and receiver.got[-1].events[-1].job_id == job)  # type: ignore[misc]
+            await eventually(lambda: receiver.got[-1].events[-1].word == "cancel_asked")
+    told = [one for batch in receiver.got for one in batch.events]
+    assert sum(one.tasks if one.word == "gap" else 1 for one in told) == 202
+    assert len({batch.incarnation for batch in receiver.got}) == 2

@@ -17,6 +17,7 @@ from headway.model.job_events import JobEventWord
 from headway.model.retention import DAY_S
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.store import Database, Timers
+from headway.store.migrations import differences
 from httpserver.auth.model import Account
 from httpserver.job_events import store
 from httpserver.job_events.consumer import EventConsumer
@@ -24,8 +25,9 @@ from httpserver.job_events.event_log import JobEventLog
 from httpserver.job_events.reading import EventReading
 from httpserver.job_events.store import EventFilter, StoredJobEvent
 from httpserver.job_events.tables import job_events
-from httpserver.tables import timer_table
+from httpserver.tables import metadata, timer_table
 from tests.support.clock import FakeClock
+from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
 ALL = EventFilter()
@@ -45,12 +47,13 @@ def an_event(job: str = "j1", word: str = "submitted", owner: str = "ann", **fie
 
 
 class Rig:
-    def __init__(self, folder: Path, clock: FakeClock) -> None:
+    def __init__(self, folder: Path, clock: FakeClock, url: str = "") -> None:
         self.path, self.clock = folder / "http.db", clock
+        self.url = url or str(self.path)
         self.running: asyncio.Task[None] | None = None
 
     async def start(self, *, days: int = 30, run: bool = True) -> None:
-        self.db = await Database.open(str(self.path), room="httpserver")
+        self.db = await Database.open(self.url, room="httpserver")
         self.timers = Timers(timer_table, self.db, self.clock)
         self.log = JobEventLog(self.db, self.clock, self.timers, days=days)
         await self.timers.open()
@@ -442,3 +445,38 @@ async def test_a_running_consumer_takes_what_comes_waits_after_a_failure_and_see
     await eventually(gone)
     await consumer.step()
     assert len(await reader.numbers()) == 252, "a gap, and not silence"
+
+
+@pytest.mark.postgres
+async def test_all_of_it_on_postgresql(tmp_path: Path, clock: FakeClock, postgres: Postgres) -> None:
+    import httpserver.app  # noqa: F401  # so that all rooms' tables are known
+
+    rig = Rig(tmp_path, clock, postgres.tcp_url(postgres.new_database()))
+    await rig.start()
+    assert differences(rig.db._write_engine, "httpserver", metadata) == []
+    reader = Reader(rig)
+    consumer = await reader.make()
+    await rig.apply(1, *(an_event("a", word="task_ended") for _ in range(300)), hs.JobEvent(word="gap", tasks=2))
+    await rig.apply(1, an_event("again"))
+    await rig.apply(2, an_event("b", owner="bob"), an_event("a", word="removed"))
+
+    async def gone() -> bool:
+        return await rig.words() == ["gap", "b submitted", "a removed"]
+
+    await eventually(gone)
+    assert await rig.words(0, EventFilter(owner="bob", words=["submitted"])) == ["gap", "b submitted"]
+    reader.kill_in = "effect"
+    with pytest.raises(RuntimeError):
+        await consumer.step()
+    reader.kill_in = ""
+    await consumer.step()
+    assert len(await reader.numbers()) == 3
+    await eventually(lambda: clock.sleeping)
+    await clock.advance(31 * DAY_S)
+
+    async def empty() -> bool:
+        await clock.advance(DAY_S)
+        return await rig.count() == 0
+
+    await eventually(empty)
+    await rig.stop()
