@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, insert, select
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, func, insert, select
 
 from headway.errors import InvalidInput, NotAllowed, Unavailable
 from headway.ids import new_job_id
@@ -32,7 +32,7 @@ from tests.support.waiting import eventually
 
 ALL = EventFilter()
 BOBS, NOBODYS = new_job_id(1.8e9), new_job_id(1.9e9)
-effects = Table("effects", MetaData(), Column("number", Integer))
+effects = Table("effects", MetaData(), Column("number", BigInteger))
 
 
 def account(name: str, *, admin: bool = False) -> Account:
