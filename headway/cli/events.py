@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import click
 
-from ..client import Client
+from ..client import Client, Refused
 from ..client.events import EventClient
-from ..ids import is_job_id
 from ..model.job_events import JobEventWord
 from ..units import counted
 from .common import client, moment, output_option, safe, tone
@@ -52,9 +52,15 @@ def events(
 
 
 def _whole_id(http: Client, job: str) -> str:
-    if not job or is_job_id(job.lower()):
+    """The job's id for its start; one that is not there any more stays as it was typed."""
+    if not job:
+        return ""
+    try:
+        return str(http.ask("GET", f"/jobs/{quote(job, safe='')}", params={"tasks_limit": 0})["id"])
+    except Refused as refused:
+        if refused.status != 404:
+            raise
         return job.lower()
-    return str(http.job(job, attempts=False)["id"])
 
 
 def _line(event: dict[str, Any]) -> str:

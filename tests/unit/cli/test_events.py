@@ -123,7 +123,9 @@ def test_the_start_of_an_id_is_enough(server: Server) -> None:
     run("--job", "01j")
     assert server.asked[0][0] == "/jobs/01j"
     assert server.asked[1][1]["job"] == JOB
-    run("--job", JOB.upper())
+    server.asked.clear()
+    server.refuses = [404]
+    run("--job", JOB.upper())  # a job that was deleted
     assert server.asked[-1][1]["job"] == JOB
 
 
