@@ -17,7 +17,7 @@ from headway.store import Database
 from . import forgetting
 from .comparing.comparison import Comparison
 from .delivery import Delivery
-from .event_delivery import GATHER_S, EventDelivery
+from .event_delivery import GATHER_S, MOST_BYTES, EventDelivery
 from .hub import JobEventHub
 from .job_writer import JobWriter
 from .outgoing_events import OutgoingEvents
@@ -86,9 +86,8 @@ async def build(
         http_peer = Peer("HttpServer", http_server, token=token, clock=clock)
         service.on_stop(http_peer.close)
         folders = event_port = HttpServerPeer(http_peer)
-        event_pump = event_outbox.pump(
-            db, HTTP_SERVER, EventDelivery(events, event_port).send, clock, gather_s=GATHER_S
-        )
+        send = EventDelivery(events, event_port).send
+        event_pump = event_outbox.pump(db, HTTP_SERVER, send, clock, max_bytes=MOST_BYTES, gather_s=GATHER_S)
         service.side_task("events", event_pump.run)
     hub = JobEventHub()
     jobs = JobWriter(

@@ -12,6 +12,8 @@ from .ports import JobEventsPort
 
 # So long after an event it is waited for more of them: a stream of ends costs a few calls a second, not hundreds.
 GATHER_S = 0.2
+# Of one call: HttpServer stores it in some hundredths of a second, though much may have piled up while it was away.
+MOST_BYTES = 200_000
 
 
 class EventDelivery:
