@@ -99,6 +99,7 @@ async def build(
     pruning = Pruning(db, jobs, task_manager_port)
     servicer = JobManagerService(db, jobs, hub, comparison, pruning)
     add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    service.on_start(lambda: events.open(db))
     service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)

@@ -17,7 +17,7 @@ from headway.model.reasons import EndReason
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import http_server_pb2 as hs
-from headway.store import after_commit
+from headway.store import Database, after_commit
 
 from .job import LiveJob
 from .job_event import OutgoingJobEvent
@@ -43,8 +43,13 @@ class OutgoingEvents:
         self._most_bytes = most_bytes
         # Numbers of a database that was restored from a copy come again, but not with this beside them.
         self._incarnation = secrets.token_hex(8)
-        self._waiting_bytes: int | None = None  # None: not counted yet
+        self._waiting_bytes = 0
         self._dropping = False
+
+    async def open(self, db: Database) -> None:
+        """Counts what waits since the last run; before anything is stored."""
+        size = func.coalesce(func.sum(func.length(event_outbox.table.c.payload)), 0)
+        self._waiting_bytes = int(await db.read(lambda conn: conn.execute(select(size)).scalar_one()))
 
     def store(self, conn: Connection, touched: Iterable[LiveJob], removed: Sequence[str], now: float) -> None:
         """Stores what these jobs noted, and that some are being removed; inside the transaction of those changes."""
@@ -63,8 +68,7 @@ class OutgoingEvents:
     def delivered(self, size: int) -> None:
         """So many bytes have been received."""
         self._dropping = False
-        if self._waiting_bytes is not None:
-            self._waiting_bytes = max(0, self._waiting_bytes - size)
+        self._waiting_bytes = max(0, self._waiting_bytes - size)
 
     def _add(self, conn: Connection, events: list[hs.JobEvent], now: float) -> None:
         parts = [events[start : start + _EVENTS_A_ROW] for start in range(0, len(events), _EVENTS_A_ROW)]
@@ -73,16 +77,13 @@ class OutgoingEvents:
             for part in parts
         ]
         size = sum(len(payload) for _, payload in rows)
-        before = self._waiting_bytes
-        if before is None:
-            before = int(conn.execute(select(func.sum(func.length(event_outbox.table.c.payload)))).scalar() or 0)
         event_outbox.add_many(conn, HTTP_SERVER, rows, now)
-        if before + size > self._most_bytes:
+        if self._waiting_bytes + size > self._most_bytes:
             size -= self._drop_oldest(conn)
-        after_commit(conn, lambda: self._count(before, size))
+        after_commit(conn, lambda: self._count(size))
 
-    def _count(self, before: int, more: int) -> None:
-        self._waiting_bytes = (before if self._waiting_bytes is None else self._waiting_bytes) + more
+    def _count(self, more: int) -> None:
+        self._waiting_bytes += more
 
     def _drop_oldest(self, conn: Connection) -> int:
         """Puts a gap in the place of the oldest rows; how many bytes that saved."""

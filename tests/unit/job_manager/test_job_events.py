@@ -207,10 +207,14 @@ async def test_too_many_events_become_a_gap_that_counts_them(tmp_path: Path, clo
         taken = await rig.db.read(lambda conn: conn.execute(select(func.sum(func.length(table.c.payload)))).scalar())
         assert 0 < taken <= 20_000 + 500
         first = found[0]
-    # What is counted is counted anew at a start.
-    async with a_rig(tmp_path, clock, events=OutgoingEvents(most_bytes=20_000)) as rig:
+    # It is counted anew at a start.
+    events = OutgoingEvents(most_bytes=20_000)
+    async with a_rig(tmp_path, clock, events=events) as rig:
+        await events.open(rig.db)
         for _ in range(200):
             await rig.submit({"a": ""})
+        taken = await rig.db.read(lambda conn: conn.execute(select(func.sum(func.length(table.c.payload)))).scalar())
+        assert 0 < taken <= 20_000 + 500
         found = await batches(rig)
         gaps = [one for batch in found for one in batch.events if one.word == "gap"]
         assert sum(one.tasks for one in gaps) + sum(len(batch.events) for batch in found) - len(gaps) == jobs + 200
@@ -301,6 +305,7 @@ async def test_all_of_it_on_postgresql(clock: FakeClock, postgres: Postgres) -> 
         db = await Database.open(url, room="job_manager")
         assert differences(db._write_engine, "job_manager", metadata) == []
         events = OutgoingEvents(most_bytes=most_bytes)
+        await events.open(db)
         rig = JobManagerRig(db, clock, events=events)
         for _ in range(100):
             job = (await rig.submit({"a": ""})).job_id
