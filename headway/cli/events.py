@@ -47,7 +47,7 @@ def events(
             else:
                 place = reading.cursor
         finally:
-            if place and output != "json":
+            if place != after and output != "json":
                 click.echo(f"(go on with --after {place})", err=True)
 
 
