@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0005", "0004"
+revision, down_revision = "0006", "0005"
 
 
 def upgrade() -> None:
