@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 DAY_S = 86_400.0
 ROOMS = ("httpserver", "job_manager", "task_manager", "resource_manager")
 # What says for some days that there was a job: its removal, a repeated request, what the scheduler decided, and of an
-# image the last run that ended well.
-REMEMBERS = {"removal", "use_holds", "use_good_runs", "decisions"}
+# image the last run that ended well. Of its events the last one stays.
+REMEMBERS = {"removal", "use_holds", "use_good_runs", "decisions", "job_events"}
 TASKS = 2
 
 
@@ -79,6 +79,11 @@ def tables_with(cluster: Cluster, job: str) -> set[str]:
     return found
 
 
+def events_of(cluster: Cluster, job: str) -> list[str]:
+    with closing(sqlite3.connect(f"file:{cluster.folder}/state/httpserver.db?mode=ro", uri=True)) as db:
+        return [word for (word,) in db.execute("select word from job_events where job_id = ?", (job,))]
+
+
 def pruned(user: Client, *more: str) -> dict[str, Any]:
     done = headway(user, "jobs", "prune", "--older", "90d", "-o", "json", *more)
     assert done.returncode == 0, done.stderr
@@ -90,6 +95,7 @@ def is_gone(cluster: Cluster, user: Client, job: str, why: str) -> None:
     """From the mount, every database, the API and the command line."""
     soon(lambda: not (cluster.mount / "jobs" / job).exists(), within_s=60, what="its folder is gone")
     soon(lambda: tables_with(cluster, job) <= REMEMBERS, within_s=60, what="no row is left")
+    soon(lambda: events_of(cluster, job) == ["removed"], within_s=60, what="it says that it was removed")
     for words in (("show", job), ("logs", f"{job}/first"), ("explain", job), ("retry", job), ("delete", job)):
         told = headway(user, *words)
         assert told.returncode != 0, words
