@@ -13,7 +13,7 @@ from headway.states import TASK_ENDED, AttemptState, TaskState
 from . import usage_days_store, usage_store
 from .tables import attempts, task_specs, tasks
 
-_TASKS_AT_ONCE = 100
+_TASKS_AT_ONCE = 250
 _LIVE = [state.value for state in TaskState if state not in TASK_ENDED]
 
 # Made once: a sweep runs them thousands of times.

@@ -96,7 +96,7 @@ async def test_a_job_goes_with_all_that_is_known_of_it_and_no_other_does(rig: Ta
 
 @on_both
 async def test_a_step_is_small_and_what_was_cut_off_goes_on(rig: TaskManagerRig) -> None:
-    mine = [a_task(f"t{number}", job="j1") for number in range(250)]
+    mine = [a_task(f"t{number}", job="j1") for number in range(400)]
     await keep(rig.db, mine, [an_attempt(task, at=DAY_0, to=DAY_0 + 60) for task in mine])
     assert await rig.db.write(lambda conn: removal_store.remove_some(conn, ["j1"]))
     assert await left(rig, "j1") == [150, 150, 150]
