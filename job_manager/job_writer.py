@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -306,7 +307,7 @@ class JobWriter:
 
         def operation(tx: JobTransaction) -> list[str]:
             chosen = [job.id for job in jobs if _still_removable(tx.record(job.id), job)]
-            tx.remove(chosen)
+            tx.remove(chosen, why)
             return chosen
 
         removed: list[str] = await self._inbox.submit(operation) if jobs else []
@@ -409,8 +410,9 @@ def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
     """The sentence for whoever asks for a job that can't be shown."""
     if store.load_record(conn, job_id) is not None:
         return f"The job {job_id} is being deleted; nothing can be done with it any more."
-    if removal_store.is_marked(conn, job_id):
-        return f"The job {job_id} was deleted."
+    if (fate := removal_store.fate(conn, job_id)) is not None:
+        at, why = fate
+        return f"The job {job_id} was deleted on {datetime.fromtimestamp(at, UTC).date()} {why}".rstrip() + "."
     return f"There is no job {job_id!r}. {rules.sentence}".strip()
 
 
@@ -475,7 +477,7 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
             live.pin(action == "pin")
         case "delete":
             check_removable(live.record)
-            tx.remove([live.record.id])
+            tx.remove([live.record.id], f"by {by}" if by else "")
     return 0
 
 

@@ -333,6 +333,9 @@ def test_config_show_tells_values_origins_and_no_secret(write: Write) -> None:
         ("days = true", "[retention] days must be a whole number of days, and not True."),
         ("log_bytes = 0", "[retention] log_bytes must be above 0, and not 0; leave it out to keep logs"),
         ("days = 6", "[retention] days is 6; it must not be shorter than the longest timeout that a task may ask for"),
+        ("accounts = {ann = {days = 0}}", "[retention.accounts.ann] days must be 1 to 36500 days, and not 0; leave it"),
+        ("accounts = {ann = {day = 365}}", "[retention.accounts.ann] day is not known."),
+        ("accounts = {ann = 365}", "[retention.accounts] ann must be a table, and not 365."),
         ("accounts = {ann = {days = 3}}", "[retention.accounts.ann] days is 3; it must not be shorter than"),
     ],
 )
