@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from ..up.prepare import PreparedConfig
 
 
+class _RuntimeName(click.ParamType):  # type: ignore[type-arg]
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from .. import plugins
+
+        try:
+            return plugins.find(plugins.RUNTIMES, value).name
+        except plugins.NoSuchPlugin as error:
+            self.fail(f"The runtime {error}.", param, ctx)
+
+
 @click.command()
 @click.option(
     "--state",
@@ -34,8 +46,9 @@ if TYPE_CHECKING:
 @click.option("--simulated-gpus", type=click.IntRange(0, 1_024), help="Pretend to have this many GPUs.")
 @click.option(
     "--runtime",
-    type=click.Choice(["docker", "scripted"]),
-    help="scripted: start no containers; tasks only do what their environment variables say.",
+    type=_RuntimeName(),
+    help="What runs tasks: docker, or one that a package adds. scripted: start no containers; tasks only do what their "
+    "environment variables say.",
 )
 def up(
     state: Path | None, port: int | None, mount: Path | None, simulated_gpus: int | None, runtime: str | None

@@ -23,6 +23,7 @@ from .values import (
     OptionalAddress,
     Reach,
     RegistryHost,
+    RuntimeName,
     Seconds,
     SecondsOrZero,
     SomeBytes,
@@ -304,8 +305,10 @@ class WorkerSection(Section):
     bind: Address = Field(default="127.0.0.1:7004", description="where it listens")
     address: OptionalAddress = Field(default="", description="how the other services reach it; by default `bind`")
     node_id: NodeName = Field(default="", description="the machine's name in the cluster; by default its host name")
-    runtime: Literal["docker", "scripted"] = Field(
-        default="docker", description="scripted: starts nothing, for rehearsals"
+    runtime: RuntimeName = Field(
+        default="docker",
+        description="what runs tasks: docker, or scripted, which starts nothing, for rehearsals, or one that an "
+        "installed package adds (docs/runtimes.md)",
     )
     docker_host: str = Field(
         default="", description="the engine's socket; by default DOCKER_HOST or /var/run/docker.sock"
