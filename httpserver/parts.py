@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headway.clock import Clock
+    from headway.metrics import Metrics
 
     from .auth.accounts import Accounts
     from .auth.groups import Groups
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .logs.service import Logs
     from .market.service import ImageMarket
     from .market.upload_target import ImageUploadTarget
-    from .metrics import HttpMetrics
+    from .metrics import HttpNumbers
     from .needs.pinning import Pinning
     from .peers.hub import PageEventHub
     from .readiness import Readiness
@@ -66,4 +67,5 @@ class Parts:
     pinning: Pinning
     hub: PageEventHub
     readiness: Readiness
-    metrics: HttpMetrics
+    metrics: Metrics
+    numbers: HttpNumbers

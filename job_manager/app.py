@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headway.clock import Clock, SystemClock
 from headway.config.retention import retention_rules
 from headway.lifecycle import Service
+from headway.metrics import Metrics, MetricsEndpoint
 from headway.model.retention import RetentionRules
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
@@ -14,10 +15,12 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
 
+from . import store
 from .comparing.comparison import Comparison
 from .delivery import Delivery
 from .hub import JobEventHub
 from .job_writer import JobWriter
+from .metrics import JobNumbers
 from .peers import HttpServerPeer, NoFolders, TaskManagerPeer
 from .ports import JobFoldersPort
 from .removal.prune import Pruning
@@ -49,6 +52,7 @@ async def serve(config: HeadwayConfig) -> None:
         compare_s=config.job_manager.compare_s,
         http_server=config.peers.http_server,
         rules=retention_rules(config),
+        metrics_listen=config.job_manager.metrics_listen,
     )
     stay_responsive()
     await service.run()
@@ -67,14 +71,17 @@ async def build(
     http_server: str = "",
     rules: RetentionRules | None = None,
     clock: Clock | None = None,
+    metrics_listen: str = "",
 ) -> RpcServer:
     """Everything of one JobManager, registered with `service`; `task_manager` and `http_server` are addresses.
 
     Without `http_server` no job has a folder. `compare_s`: how often it is compared with TaskManager what both hold; 0:
-    never. `rules`: how long ended jobs are kept; None: for ever.
+    never. `rules`: how long ended jobs are kept; None: for ever. `metrics_listen`: where its numbers are shown, if
+    anywhere.
     """
     clock = clock or SystemClock()
-    db = await Database.open(database, room="job_manager")
+    metrics = Metrics(service)
+    db = await Database.open(database, room="job_manager", numbers=metrics.database)
     service.on_stop(db.close)
     peer = Peer("TaskManager", task_manager, token=token, clock=clock)
     service.on_stop(peer.close)
@@ -87,9 +94,10 @@ async def build(
     hub = JobEventHub()
     jobs = JobWriter(
         db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
-        queued_tasks_per_user=queued_tasks_per_user, rules=rules,
+        queued_tasks_per_user=queued_tasks_per_user, rules=rules, numbers=(numbers := JobNumbers(metrics.registry)),
     )  # fmt: skip
-    server = RpcServer(service, bind=bind, token=token)
+    metrics.watch_inbox("jobs", jobs.inbox)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
     pruning = Pruning(db, jobs, task_manager_port)
     servicer = JobManagerService(db, jobs, hub, comparison, pruning)
@@ -99,12 +107,20 @@ async def build(
     service.on_drain(jobs.close)
     delivery = Delivery(db, jobs, task_manager_port)
     pump = outbox.pump(db, TASK_MANAGER, delivery.send, clock, give_up=delivery.give_up)
+    metrics.watch_outbox(pump)
+    metrics.before_scrape("jobs", lambda: _count_jobs(db, numbers))
     service.side_task("outbox", pump.run)
     if compare_s:
         service.side_task("comparison", comparison.run)
     service.side_task("removal", Sweeper(db, jobs, task_manager_port, folders, clock).run)
     service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
+    if metrics_listen:
+        MetricsEndpoint(service, metrics, metrics_listen)
     return server
+
+
+async def _count_jobs(db: Database, numbers: JobNumbers) -> None:
+    numbers.are(await db.read(store.count_live))
 
 
 async def _forget_old_requests(jobs: JobWriter, clock: Clock) -> None:

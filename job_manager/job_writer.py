@@ -33,6 +33,7 @@ from .cache import JobCache
 from .graph.dag import Dag
 from .hub import JobChange, JobEventHub
 from .job import JobRecord, LiveJob, TaskRecord, TaskReport, check_removable
+from .metrics import JobNumbers
 from .ports import TaskManagerPort
 from .tables import outbox
 from .transaction import JobTransaction
@@ -87,6 +88,7 @@ class JobWriter:
         queued_tasks_per_user: int = 0,
         rules: RetentionRules | None = None,
         tasks_in_memory: int = _TASKS_IN_MEMORY,
+        numbers: JobNumbers | None = None,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -98,7 +100,13 @@ class JobWriter:
         self._cache = JobCache(tasks_in_memory)
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
+        self._numbers = numbers
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
+
+    @property
+    def inbox(self) -> Batcher[Operation, Any]:
+        """Where operations wait for their transaction."""
+        return self._inbox
 
     async def close(self) -> None:
         """Finish what was accepted; take no more."""
@@ -138,11 +146,25 @@ class JobWriter:
         """
         if header.known_only:
             return await self._made_before(header) or SubmitResult()
+        storing = not (header.dry_run or header.graph_only)
+        if not storing or self._numbers is None:
+            return await self._submit(header, specs, storing)
+        try:
+            result = await self._submit(header, specs, storing)
+        except HeadwayError as error:
+            if error.http_status < 500:
+                self._numbers.submitted("refused")
+            raise
+        self._numbers.submitted("known" if result.already_known else "stored" if result.job_id else "refused")
+        return result
+
+    async def _submit(
+        self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec], storing: bool
+    ) -> SubmitResult:
         _check_header(header, specs)
         if len(specs) > self._max_tasks:
             problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
             return SubmitResult(problems=(problem,))
-        storing = not (header.dry_run or header.graph_only)
         if storing and (made := await self._made_before(header)) is not None:
             return made
         dag, problems = await asyncio.to_thread(job_validation.check_specs, specs, graph_only=header.graph_only)
@@ -347,6 +369,8 @@ class JobWriter:
         self._steady = anchors[-1]
         self._waiting_counter.commit()
         self._cache.shrink()
+        if self._numbers is not None:
+            self._numbers.ended([state for _, state, now in ended if now])
         for job_id, state, now in ended:
             self._cache.drop(job_id)
             if now:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
 from headway.lifecycle import Service
+from headway.metrics import Metrics, MetricsEndpoint
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
 
 from .health import SilenceLimits
 from .hub import NodeEventHub
+from .metrics import NodeNumbers
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
@@ -37,6 +39,7 @@ async def serve(config: HeadwayConfig) -> None:
         poll_s=settings.poll_s,
         limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
+        metrics_listen=settings.metrics_listen,
     )
     await service.run()
 
@@ -51,17 +54,20 @@ async def build(
     limits: SilenceLimits,
     usage_days: int = 30,
     clock: Clock | None = None,
+    metrics_listen: str = "",
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`."""
     clock = clock or SystemClock()
-    db = await Database.open(database, room="resource_manager")
+    metrics = Metrics(service)
+    db = await Database.open(database, room="resource_manager", numbers=metrics.database)
     service.on_stop(db.close)
     workers = WorkerPeers(token, clock)
     service.on_stop(workers.close)
     hub = NodeEventHub()
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
-    server = RpcServer(service, bind=bind, token=token)
+    NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc)
     add_ResourceManagerServicer_to_server(ResourceManagerService(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
     service.on_refuse(hub.close)
@@ -69,4 +75,6 @@ async def build(
     service.side_task("poller", poller.run)
     service.side_task("health", nodes.keep_time)
     service.side_task("usage", nodes.keep_history)
+    if metrics_listen:
+        MetricsEndpoint(service, metrics, metrics_listen)
     return server

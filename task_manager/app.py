@@ -10,6 +10,7 @@ from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
+from headway.metrics import Metrics, MetricsEndpoint
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -33,6 +34,7 @@ from .engine.removal import JobRemoval
 from .engine.retry import RetrySettings
 from .hub import QueueEventHub
 from .limits import AdmissionLimits, ShortTaskReserve
+from .metrics import TaskManagerNumbers
 from .order import policy
 from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, NodeSourcePeer, WorkerConnections
@@ -70,6 +72,7 @@ async def serve(config: HeadwayConfig) -> None:
         resource_manager=config.peers.resource_manager,
         settings=settings_of(config),
         order=policy_of(config),
+        metrics_listen=config.task_manager.metrics_listen,
     )
     stay_responsive()
     await service.run()
@@ -120,11 +123,13 @@ async def build(
     clock: Clock | None = None,
     workers: Workers | None = None,
     nodes: NodeSource | None = None,
+    metrics_listen: str = "",
 ) -> RpcServer:
     """Builds all parts of one TaskManager and registers them with ``service``; the two managers are addresses."""
     clock = clock or SystemClock()
     order = order or policy.AgingSjf()
-    db = await Database.open(database, room="task_manager")
+    metrics = Metrics(service)
+    db = await Database.open(database, room="task_manager", numbers=metrics.database)
     service.on_stop(db.close)
     jobs = Peer("JobManager", job_manager, token=token, clock=clock)
     service.on_stop(jobs.close)
@@ -134,6 +139,13 @@ async def build(
         nodes = NodeSourcePeer(resources)
     hub = QueueEventHub()
     engine = Engine(db, clock, settings, order, hub, wire.outgoing_event)
+    metrics.watch_inbox("events", engine.inbox)
+    engine.numbers = TaskManagerNumbers(
+        metrics.registry,
+        waiting=lambda: engine.state.waiting_count,
+        held=lambda: len(engine.state.held),
+        live=lambda: len(engine.state.attempts),
+    )
     workers = workers or WorkerConnections(token, clock)
     service.on_stop(workers.close)
     dispatcher = Dispatcher(engine, db, clock, workers)
@@ -149,7 +161,7 @@ async def build(
         await dispatcher.close()
         await engine.close()
 
-    server = RpcServer(service, bind=bind, token=token)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc)
     previews = PreviewQueries(engine)
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
@@ -175,7 +187,11 @@ async def build(
     service.side_task("removal", removal.run)
     service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
-    service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)
+    pump = outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock)
+    metrics.watch_outbox(pump)
+    service.side_task("events", pump.run)
+    if metrics_listen:
+        MetricsEndpoint(service, metrics, metrics_listen)
     return server
 
 

@@ -50,8 +50,14 @@ class _RuntimeName(click.ParamType):  # type: ignore[type-arg]
     help="What runs tasks: docker, or one that a package adds. scripted: start no containers; tasks only do what their "
     "environment variables say.",
 )
+@click.option("--metrics", is_flag=True, help="Open `GET /metrics` of all services, from now on, on ports of loopback.")
 def up(
-    state: Path | None, port: int | None, mount: Path | None, simulated_gpus: int | None, runtime: str | None
+    state: Path | None,
+    port: int | None,
+    mount: Path | None,
+    simulated_gpus: int | None,
+    runtime: str | None,
+    metrics: bool,
 ) -> None:
     """Start all of Headway on this machine and keep it running.
 
@@ -60,7 +66,7 @@ def up(
     from ..config import default_state
     from ..up import checks, prepare
 
-    wishes = prepare.UpOptions(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime)
+    wishes = prepare.UpOptions(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime, metrics=metrics)
     prepared = prepare.prepare(state or default_state(), wishes, _say)
     checks.engine(prepared.config)
     prepare.write_lock(prepared)
@@ -112,6 +118,8 @@ async def _greet(prepared: PreparedConfig) -> None:
     first_admin = await asyncio.to_thread(os.path.exists, config.httpserver.first_admin_file)
     what = "nothing really runs: scripted runtime" if config.cluster.simulated else f"node {config.worker.node_id}"
     _say(f"Headway is ready at {prepared.url} ({what}).")
+    if urls := prepared.metrics_urls:
+        _say(f"Numbers for Prometheus: {' '.join(urls)}")
     if signed_in:
         _say(signed_in)
     if first_admin:
