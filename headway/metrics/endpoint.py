@@ -1,7 +1,7 @@
 """A small HTTP server for ``GET /metrics`` alone, for services that have no other.
 
-It answers one request a connection. Whoever is slow is cut off, and only a few may come at once, so no client keeps the
-service from its work.
+It answers one request a connection. Whoever is slow is cut off, and so is whoever comes while a few others are served.
+So no client keeps the service from its work.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ class MetricsEndpoint:
         self._writers.add(writer)
         try:
             if len(self._writers) > _MOST_AT_ONCE:
-                answer = _answer(HTTPStatus.SERVICE_UNAVAILABLE)
-            else:
-                async with asyncio.timeout(_REQUEST_S):
-                    answer = await self._answer(reader)
+                return
+            async with asyncio.timeout(_REQUEST_S):
+                answer = await self._answer(reader)
             writer.write(answer)
             async with asyncio.timeout(_ANSWER_S):
                 await writer.drain()

@@ -220,7 +220,7 @@ class OutboxPump:
         table = self._table
         mine = (table.c.target == self.target, table.c.seq > self._sent)
         waiting = conn.execute(select(func.count()).select_from(table).where(*mine)).scalar_one()
-        oldest = select(table.c.created_at).where(*mine).order_by(table.c.seq).limit(1)
+        oldest = select(table.c.created_at).where(*mine).order_by(table.c.seq.asc()).limit(1)
         return waiting, conn.execute(oldest).scalar_one_or_none()
 
     def _next_rows(self, conn: Connection) -> list[OutboxRow]:

@@ -25,7 +25,8 @@ from ..mount import prepare_local, read_marker
 from . import checks
 
 _PORT_KEYS = ("httpserver.grpc_bind", "job_manager.bind", "task_manager.bind", "resource_manager.bind", "worker.bind")
-# HttpServer shows its numbers at the page's port anyway.
+# Of these HttpServer's is not opened by `up`: it shows its numbers at the page's port anyway.
+_HTTP_METRICS_KEY = "httpserver.metrics_listen"
 _METRICS_KEYS = tuple(
     f"{service}.metrics_listen" for service in ("job_manager", "task_manager", "resource_manager", "worker")
 )
@@ -230,10 +231,10 @@ def _free_ports(config: HeadwayConfig, *, metrics: bool) -> dict[str, str]:
     """New addresses for the internal doors whose port another program has taken, or that are to be opened now."""
     avoid = {config.httpserver.port}
     taken = []
-    for key in (*_PORT_KEYS, *_METRICS_KEYS):
+    for key in (*_PORT_KEYS, *_METRICS_KEYS, _HTTP_METRICS_KEY):
         address = _get(config, key)
         if not address:
-            if metrics:
+            if metrics and key != _HTTP_METRICS_KEY:
                 taken.append((key, "127.0.0.1"))
             continue
         host, port = split_address(address)
