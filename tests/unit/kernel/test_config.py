@@ -221,7 +221,7 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
         (
             'worker.metrics_listen = "0.0.0.0:7104"',
             "[worker] metrics_listen is 0.0.0.0:7104, which other machines can reach: it is plain text and asks nobody",
-        ),  # noqa: E501
+        ),
         ('httpserver.metrics_listen = "10.0.0.1:7100"', "[httpserver] metrics_listen is 10.0.0.1:7100, which other"),
         (
             'job_manager.bind = "head:7001"\ntask_manager.bind = "0.0.0.0:7002"',
