@@ -21,6 +21,7 @@ from . import (
     scheduling,
     services,
     simulation,
+    submits,
     sweep,
     upload,
 )
@@ -30,6 +31,7 @@ ALL = {
     "idle": services.idle,
     "flow": services.flow,
     "submit": services.big_submit,
+    "submits": submits.submits,
     "burst": burst.burst,
     "start": containers.start,
     "ahead": ahead.ahead,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,3 +55,17 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of the process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100.0
+
+
+def bare_commits_per_s(folder: Path, count: int = 300) -> float:
+    """One durable SQLite commit after another: what one fsync costs here."""
+    db = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    db.execute("pragma journal_mode = wal")
+    db.execute("pragma synchronous = full")
+    db.execute("create table t (id integer primary key, state text)")
+    began = time.monotonic()
+    for number in range(count):
+        db.execute("insert into t values (?, 'x')", (number,))
+    took = time.monotonic() - began
+    db.close()
+    return count / took

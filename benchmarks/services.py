@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import tempfile
 import threading
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tests.support.cluster import a_cluster, a_job, scripted_task
 
-from .measure import Figure, cpu_seconds, median, pss_bytes, quantile
+from .measure import Figure, bare_commits_per_s, cpu_seconds, median, pss_bytes, quantile
 
 FLOW_TASKS = 2_000
 BIG_TASKS = 10_000
@@ -37,35 +36,26 @@ def idle() -> Iterator[Figure]:
     yield Figure("idle: memory of all five (PSS)", sum(pss.values()), "MiB", 450.0, note=note)
 
 
-def _bare_commits_per_s(folder: Path, count: int = 300) -> float:
-    """One durable SQLite commit after another: what one fsync costs here."""
-    db = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    db.execute("pragma journal_mode = wal")
-    db.execute("pragma synchronous = full")
-    db.execute("create table t (id integer primary key, state text)")
-    began = time.monotonic()
-    for number in range(count):
-        db.execute("insert into t values (?, 'x')", (number,))
-    took = time.monotonic() - began
-    db.close()
-    return count / took
-
-
 def flow() -> Iterator[Figure]:
     """2,000 tasks from submit to all done, durable."""
     with (
         tempfile.TemporaryDirectory(prefix="hwb") as folder,
         a_cluster(Path(folder), worker__cpus=2, worker__memory_bytes=64 << 30) as cluster,
     ):
-        bare = _bare_commits_per_s(Path(folder))
+        bare = bare_commits_per_s(Path(folder))
         small = {"cpus": 0.01, "memory": "16MiB"}
+        pids = {name: process.pid for name, process in cluster.processes.items()}
         for _ in range(2):
+            before_s = {name: cpu_seconds(pid) for name, pid in pids.items()}
             job = a_job(*(scripted_task(f"t{i}", resources=small) for i in range(FLOW_TASKS)))
             done = cluster.client.wait(cluster.client.submit(job)["id"], timeout_s=300)
         assert done["state"] == "SUCCEEDED"
+        used_ms = {name: (cpu_seconds(pid) - before_s[name]) / FLOW_TASKS * 1000 for name, pid in pids.items()}
         rate = FLOW_TASKS / (done["ended_at"] - done["submitted_at"])
     yield Figure(f"flow: {FLOW_TASKS} tasks, five processes, SQLite", rate, "tasks/s", 300.0, at_most=False)
     yield Figure("flow: per bare durable commit of this disk", rate / bare, "ratio", note=f"{bare:.0f} commits/s")
+    note = ", ".join(f"{name} {ms:.2f}" for name, ms in used_ms.items())
+    yield Figure("flow: CPU time of all services a task", sum(used_ms.values()), "ms", note=note)
 
 
 def big_submit() -> Iterator[Figure]:

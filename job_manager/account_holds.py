@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from .job import LiveJob
 from .store import LIVE
@@ -27,7 +27,11 @@ def hold_accounts(tx: JobTransaction, accounts: Collection[str]) -> int:
 
 def is_held(conn: Connection, account: str) -> bool:
     """Whether the account is disabled."""
-    return conn.execute(select(held_account.c.name).where(held_account.c.name == account)).first() is not None
+    return conn.execute(_HELD, {"account": account}).first() is not None
+
+
+# Made once: each submission asks.
+_HELD = select(held_account.c.name).where(held_account.c.name == bindparam("account"))
 
 
 def _jobs_of(tx: JobTransaction, owner: str) -> list[LiveJob]:

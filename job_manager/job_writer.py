@@ -50,6 +50,7 @@ _TASKS_IN_MEMORY = 60_000
 # A request that is repeated later than this is taken for a new one.
 ACTIONS_KEPT_S = 7 * 86_400.0
 _WARNINGS_SHOWN = 10
+_FEW_TASKS = 20  # looked at in about a millisecond
 _NO_NODES = "No machine is connected yet; it waits until one is that can run it."
 _UNCHECKED = "Whether a machine can run it could not be checked now; it waits until one is that can."
 
@@ -148,9 +149,9 @@ class JobWriter:
             return await self._made_before(header) or SubmitResult()
         storing = not (header.dry_run or header.graph_only)
         if not storing or self._numbers is None:
-            return await self._submit(header, specs, storing)
+            return await self._submit(header, specs)
         try:
-            result = await self._submit(header, specs, storing)
+            result = await self._submit(header, specs)
         except HeadwayError as error:
             if error.http_status < 500:
                 self._numbers.submitted("refused")
@@ -158,28 +159,33 @@ class JobWriter:
         self._numbers.submitted("known" if result.already_known else "stored" if result.job_id else "refused")
         return result
 
-    async def _submit(
-        self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec], storing: bool
-    ) -> SubmitResult:
+    async def _submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> SubmitResult:
         _check_header(header, specs)
+        dag, problems, warnings = await self._check(header, specs)
+        if header.dry_run or header.graph_only:
+            if not problems and header.dry_run:
+                await self.check_waiting(header.owner.name, len(specs))
+            order = () if problems or dag is None else tuple(dag.names[number] for number in dag.order)
+            return SubmitResult(problems=tuple(problems), order=order, warnings=tuple(warnings))
+        if problems or dag is None:
+            # It may have been taken when the machines were others.
+            return await self._made_before(header) or SubmitResult(problems=tuple(problems), warnings=tuple(warnings))
+        packed = await _computed(len(specs), lambda: [spec.SerializeToString() for spec in specs])
+        return await self._store(header, dag, packed, tuple(warnings))
+
+    async def _check(
+        self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]
+    ) -> tuple[Dag | None, list[Problem], list[str]]:
+        """The job's graph, what is wrong with the job, and what its owner should know."""
         if len(specs) > self._max_tasks:
             problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
-            return SubmitResult(problems=(problem,))
-        if storing and (made := await self._made_before(header)) is not None:
-            return made
-        dag, problems = await asyncio.to_thread(job_validation.check_specs, specs, graph_only=header.graph_only)
-        if dag is None:
-            return SubmitResult(problems=tuple(problems))
-        warnings: list[str] = []
-        if not header.graph_only:
-            problems, warnings = await self._check_resources(header, specs)
-        if not problems and header.dry_run:
-            await self.check_waiting(header.owner.name, len(specs))
-        if problems or not storing:
-            order = () if problems else tuple(dag.names[number] for number in dag.order)
-            return SubmitResult(problems=tuple(problems), order=order, warnings=tuple(warnings))
-        packed = await asyncio.to_thread(lambda: [spec.SerializeToString() for spec in specs])
-        return await self._store(header, dag, packed, tuple(warnings))
+            return None, [problem], []
+        dag, problems = await _computed(
+            len(specs), partial(job_validation.check_specs, specs, graph_only=header.graph_only)
+        )
+        if dag is None or header.graph_only:
+            return dag, problems, []
+        return dag, *await self._check_resources(header, specs)
 
     async def check_waiting(self, owner: str, more: int) -> None:
         """Checks that an account may have so many more waiting tasks at this moment.
@@ -200,7 +206,7 @@ class JobWriter:
     async def _check_resources(
         self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]
     ) -> tuple[list[Problem], list[str]]:
-        shapes = await asyncio.to_thread(job_validation.shapes_of, specs)
+        shapes = await _computed(len(specs), partial(job_validation.shapes_of, specs))
         try:
             answer = await self._task_manager.check(list(shapes))
         except HeadwayError as error:
@@ -391,6 +397,11 @@ class JobWriter:
             if self._hub.watched and (changed or job_id in tx.new):
                 changes.append(_change(tx.conn, live, numbers, self.rules))
         return changes
+
+
+async def _computed(tasks: int, call: Callable[[], R]) -> R:
+    """What a pure function of a job answers. For few tasks it costs less than the way to a thread and back."""
+    return call() if tasks <= _FEW_TASKS else await asyncio.to_thread(call)
 
 
 def _guarded(operation: Operation, tx: JobTransaction) -> Any:

@@ -6,7 +6,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, select, true, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+    tuple_,
+    update,
+)
 
 from headway.model.retention import DAY_S, AgeLimit, EndedJob
 
@@ -14,6 +27,7 @@ from .tables import TASK_MANAGER, action, job, job_graph, outbox, removal, task,
 
 # When a removed job is looked at again, for what a Worker or a queue brought late.
 _LOOKS_AFTER_S = (600.0, DAY_S, 13 * DAY_S)
+_MARK = select(removal.c.job_id).where(removal.c.job_id == bindparam("key"))  # made once: each action asks
 _ROWS_HERE = len(_LOOKS_AFTER_S) + 1
 _TASKS_AT_ONCE = 500
 
@@ -36,7 +50,7 @@ class Removal:
 
 def is_marked(conn: Connection, job_id: str) -> bool:
     """Whether the job is being removed, or was lately."""
-    return conn.execute(select(removal.c.job_id).where(removal.c.job_id == job_id)).first() is not None
+    return conn.execute(_MARK, {"key": job_id}).first() is not None
 
 
 def mark(conn: Connection, job_ids: Iterable[str], now: float) -> None:

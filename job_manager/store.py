@@ -50,11 +50,11 @@ def steady_anchor(conn: Connection, clock: Clock) -> Anchor:
 
 def insert_job(conn: Connection, live: LiveJob, dag: Dag, specs: Sequence[bytes], now: float) -> None:
     """Store a new job whole, with the commands of the tasks that can run at once."""
-    conn.execute(insert(job), _job_row(live))
-    conn.execute(insert(job_graph), {"job_id": live.record.id, "graph": pack_graph(dag)})
     job_id = live.record.id
-    conn.execute(insert(task), [_new_task_row(live, number) for number in range(len(live.names))])
-    conn.execute(insert(task_spec), [{"job_id": job_id, "number": n, "spec": spec} for n, spec in enumerate(specs)])
+    conn.execute(_NEW_JOB, _job_row(live))
+    conn.execute(_NEW_GRAPH, {"job_id": job_id, "graph": pack_graph(dag)})
+    conn.execute(_NEW_TASK, [_new_task_row(live, number) for number in range(len(live.names))])
+    conn.execute(_NEW_SPEC, [{"job_id": job_id, "number": n, "spec": spec} for n, spec in enumerate(specs)])
     _add_commands(conn, live, now)
 
 
@@ -89,9 +89,7 @@ def forget_actions(conn: Connection, before: float) -> int:
 
 def find_request(conn: Connection, owner: str, request_id: str) -> tuple[JobId, str] | None:
     """The job that an owner's request id made, and its spec's hash."""
-    row = conn.execute(
-        select(job.c.id, job.c.spec_hash).where(job.c.owner == owner, job.c.request_id == request_id)
-    ).first()
+    row = conn.execute(_REQUEST, {"owner_is": owner, "request_is": request_id}).first()
     return (JobId(row.id), row.spec_hash) if row else None
 
 
@@ -125,12 +123,15 @@ def load_job(conn: Connection, job_id: str) -> LiveJob | None:
 
 def load_record(conn: Connection, job_id: str) -> JobRecord | None:
     """A job without its tasks."""
-    row = conn.execute(select(job).where(job.c.id == job_id)).first()
+    row = conn.execute(_RECORD, {"key": job_id}).first()
     return _job_record(row) if row else None
 
 
 def load_specs(conn: Connection, job_id: str, numbers: Sequence[int] | None = None) -> dict[int, bytes]:
     """Serialised specs by task number; None: all of the job."""
+    if numbers is not None and len(numbers) == 1:
+        rows = conn.execute(_SPEC, {"key_job": job_id, "key_number": numbers[0]})
+        return {row.number: row.spec for row in rows}
     query = select(task_spec.c.number, task_spec.c.spec).where(task_spec.c.job_id == job_id)
     if numbers is None or len(numbers) > 4 * _IN_AT_MOST:
         return {row.number: row.spec for row in conn.execute(query.order_by(task_spec.c.number))}
@@ -316,6 +317,15 @@ _SHOWN = ~exists().where(removal.c.job_id == job.c.id)
 
 _BIG_ENDIAN = array("H", b"\x00\x01")[0] == 1
 
+# Made once: to build a statement costs several times what it costs to run it. These run for every job.
+_NEW_JOB, _NEW_GRAPH, _NEW_TASK, _NEW_SPEC = insert(job), insert(job_graph), insert(task), insert(task_spec)
+_RECORD = select(job).where(job.c.id == bindparam("key"))
+_REQUEST = select(job.c.id, job.c.spec_hash).where(
+    job.c.owner == bindparam("owner_is"), job.c.request_id == bindparam("request_is")
+)
+_SPEC = select(task_spec.c.number, task_spec.c.spec).where(
+    task_spec.c.job_id == bindparam("key_job"), task_spec.c.number == bindparam("key_number")
+)
 _UPDATE_TASK = (
     update(task)
     .where(task.c.job_id == bindparam("key_job"), task.c.number == bindparam("key_number"))

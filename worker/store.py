@@ -7,6 +7,7 @@ All of it is in memory too (``TaskController``), so it is read only at a start.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ class WorkerStore:
         self.puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
         self.images = SqlImageJournal(db)
         self._puts_of: dict[AttemptId, int] = {}  # how often each record was put
+        self._later: _LaterRows | None = None
+        self._later_lock = threading.Lock()
 
     @classmethod
     async def open(cls, path: str, numbers: DatabaseNumbers | None = None) -> WorkerStore:
@@ -63,13 +66,22 @@ class WorkerStore:
 
         A ``put`` of the same record that comes in between counts: it holds more.
         """
-        row, put = record_to_row(record), self._puts_of.get(record.attempt, 0)
+        later = record_to_row(record), self._puts_of.get(record.attempt, 0)
+        with self._later_lock:
+            if self._later is not None and self._later.dropped == self._db.dropped:
+                self._later[record.attempt] = later
+                return
+            rows = self._later = _LaterRows({record.attempt: later})
+            rows.dropped = self._db.dropped
+        self._db.defer(lambda conn: self._write_later(conn, rows))
 
-        def write(conn: Connection) -> None:
-            if self._puts_of.get(record.attempt, 0) == put:
-                conn.exec_driver_sql(_INSERT, row)
-
-        self._db.defer(write)
+    def _write_later(self, conn: Connection, rows: _LaterRows) -> None:
+        with self._later_lock:
+            if self._later is rows:
+                self._later = None  # no more are added: when this fails, these are written again
+        fresh = [row for attempt, (row, put) in rows.items() if self._puts_of.get(attempt, 0) == put]
+        if fresh:
+            conn.exec_driver_sql(_INSERT, fresh)
 
     def _counts(self, record: AttemptRecord) -> None:
         self._puts_of[record.attempt] = self._puts_of.get(record.attempt, 0) + 1
@@ -108,6 +120,12 @@ class WorkerStore:
     async def _write(self, rows: list[tuple[Any, ...]]) -> list[None]:
         await self._db.write(lambda conn: conn.exec_driver_sql(_INSERT, rows))
         return [None] * len(rows)
+
+
+class _LaterRows(dict[AttemptId, tuple[tuple[Any, ...], int]]):
+    """Rows for the next write, the newest of each record, and how often that record had been put."""
+
+    dropped = 0  # how often the database had dropped what was deferred
 
 
 def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:

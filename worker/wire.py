@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from headway.model.gpu_readings import readings_of
@@ -121,6 +120,7 @@ def report(
 
     ``measured`` are more facts of the table (``headway.model.attempt_facts``), by their names in a report.
     """
+    times = record.times
     message = tm.AttemptReport(
         attempt=convert.attempt_to_pb(record.attempt),
         node_id=node_id,
@@ -131,7 +131,11 @@ def report(
         container_id=record.container_id,
         image_id=record.image_id,
         timeout_s=record.counted_s,
-        **asdict(record.times),  # each is a fact
+        accepted_at=times.accepted_at,
+        container_started_at=times.container_started_at,
+        process_started_at=times.process_started_at,
+        ended_at=times.ended_at,
+        run_s=times.run_s,
         **measured,
     )
     if decision is not None:

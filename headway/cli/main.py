@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import nullcontext
 from importlib.metadata import entry_points
+from typing import Any
 
 import click
 
 from .. import errors
+from . import server_part
 
 # Found by an entry point of this group: the kernel imports no service.
 _OF_A_SERVICE = "headway.commands"
@@ -54,6 +57,8 @@ _COMMANDS = {
     "simulate": ("", "simulate", "Run a trace under several policies of the queue, and compare."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
+# These run code of the server's part, which a laptop with the client alone lacks.
+_OF_THE_SERVER = frozenset({"up", "serve", "prepare-mount", "simulate", "config"})
 
 
 class _LazyGroup(click.Group):
@@ -64,22 +69,29 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
-        try:
+        with server_part.door(cmd_name) if cmd_name in _OF_THE_SERVER else nullcontext():
             command = getattr(importlib.import_module(module, __package__), attribute) if module else _found(cmd_name)
-        except ModuleNotFoundError as error:
-            missing = error.name or ""
-            if missing.startswith("headway"):
-                raise
-            raise click.ClickException(
-                f"`headway {cmd_name}` needs the package {missing}: install headway[server] on this machine."
-            ) from error
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            name = ctx.invoked_subcommand or ""
+            sentence = server_part.explained(name, error) if name in _OF_THE_SERVER else None
+            if sentence is None:
+                raise
+            raise sentence from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Without importing a single command.
+        elsewhere = frozenset[str]() if server_part.is_here() else _OF_THE_SERVER
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, _, help_line) in _COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items() if name not in elsewhere])
+        if elsewhere:
+            with formatter.section(f"Not installed here (pip install {server_part.SERVER})"):
+                formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items() if name in elsewhere])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,7 +109,7 @@ def _found(name: str) -> object:
     """The command of a service, by its entry point."""
     for entry in entry_points(group=_OF_A_SERVICE, name=name):
         return entry.load()
-    raise click.ClickException(f"`headway {name}` is not installed here: install headway[server] on this machine.")
+    raise server_part.not_installed(name)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from ..errors import ConfigInvalid
-from ..mount import MARKER, prepare_local
 
 
 @click.command("prepare-mount")
@@ -28,6 +27,9 @@ def prepare_mount(folder: Path, cluster: str, local: bool) -> None:
 
     Run it once, as root, on one machine, while the share is mounted. A second run changes nothing.
     """
+    # Imported late: it is in the server's part.
+    from ..mount import MARKER, prepare_local
+
     folder = folder.absolute()
     if not local and not _mounted(folder):
         raise ConfigInvalid(

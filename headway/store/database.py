@@ -82,6 +82,7 @@ class Database:
         self._read_threads = ThreadPoolExecutor(_READERS, thread_name_prefix=f"{room}-reader")
         self._deferred: list[Work[Any]] = []
         self._deferred_lock = threading.Lock()
+        self.dropped = 0  # how often deferred work was given up, for a fault in it
         self._flush: asyncio.TimerHandle | None = None
         self._flush_task: asyncio.Task[None] | None = None
         self._flush_failures = 0
@@ -291,6 +292,7 @@ class Database:
             log.error("store.clean_up_failed", room=self.room, exc=error)
             with self._deferred_lock:
                 self._deferred.clear()
+                self.dropped += 1
 
     def _prepare(self, metadata: MetaData | None) -> None:
         from .migrations import migrate

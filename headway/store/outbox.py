@@ -31,6 +31,7 @@ from sqlalchemy import (
     Row,
     Table,
     Text,
+    bindparam,
     delete,
     func,
     insert,
@@ -83,6 +84,7 @@ class Outbox:
             Index(f"ix_{name}_target_seq", "target", "seq"),
             sqlite_autoincrement=True,
         )
+        self._insert = insert(self.table)  # made once: it is run in nearly every transaction
         self._pumps: list[OutboxPump] = []
 
     def add(self, conn: Connection, target: str, kind: str, payload: bytes, now: float) -> None:
@@ -93,7 +95,7 @@ class Outbox:
         """Puts (kind, payload) pairs in, in order, inside a write."""
         rows = [{"target": target, "kind": kind, "payload": payload, "created_at": now} for kind, payload in events]
         if rows:
-            conn.execute(insert(self.table), rows)
+            conn.execute(self._insert, rows)
             after_commit(conn, lambda: self._wake(target))
 
     def last_seq(self, conn: Connection) -> int:
@@ -159,7 +161,13 @@ class OutboxPump:
         give_up: GiveUp | None,
     ) -> None:
         self.target = target
-        self._table = outbox.table
+        self._table = table = outbox.table
+        self._query = (
+            select(table)
+            .where(table.c.target == target, table.c.seq > bindparam("sent"))
+            .order_by(table.c.seq)
+            .limit(max_rows)
+        )
         self._db = db
         self._send = send
         self._clock = clock
@@ -167,6 +175,7 @@ class OutboxPump:
         self._max_bytes = max_bytes
         self._give_up = give_up
         self._sent = 0  # highest acknowledged seq: rows up to it may still be in the table
+        self._cut = False  # the last batch left rows behind, which were too many bytes
         self._more = asyncio.Event()
         self._failures = 0
 
@@ -194,8 +203,12 @@ class OutboxPump:
                 self._more.set()
 
     async def _deliver_all(self) -> None:
-        while rows := await self._db.read(self._next_rows):
-            await self._deliver(rows)
+        while True:
+            rows = await self._db.read(self._next_rows)
+            if rows:
+                await self._deliver(rows)
+            if len(rows) < self._max_rows and not self._cut:
+                return  # what was committed since has set the event
 
     async def _deliver(self, rows: list[OutboxRow]) -> None:
         try:
@@ -224,19 +237,14 @@ class OutboxPump:
         return waiting, conn.execute(oldest).scalar_one_or_none()
 
     def _next_rows(self, conn: Connection) -> list[OutboxRow]:
-        table = self._table
-        query = (
-            select(table)
-            .where(table.c.target == self.target, table.c.seq > self._sent)
-            .order_by(table.c.seq)
-            .limit(self._max_rows)
-        )
         rows: list[OutboxRow] = []
         size = 0
-        with conn.execute(query) as found:
+        self._cut = False
+        with conn.execute(self._query, {"sent": self._sent}) as found:
             for row in found:
                 size += len(row.payload)
                 if rows and size > self._max_bytes:
+                    self._cut = True
                     break
                 rows.append(_row(row))
         return rows

@@ -22,8 +22,8 @@ _bearer = HTTPBearer(
 )
 
 
-def parts(request: Request) -> Parts:
-    """The parts of the running service."""
+async def parts(request: Request) -> Parts:
+    """The parts of the running service. A coroutine, since a plain function would be run in a thread each time."""
     return cast(Parts, request.app.state.parts)
 
 

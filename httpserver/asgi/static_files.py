@@ -29,7 +29,7 @@ _TYPES = {
 
 _NOT_BUILT = """Headway runs, but its web page was not built into this installation.
 
-It is built when the package is installed (pip install '.[server]' in a checkout, or from a wheel).
+It is built when the package is installed (pip install . ./server in a checkout, or from a wheel).
 Until then the command line does everything: headway --help
 """
 

@@ -15,7 +15,7 @@ from headway.jobfile.hints import nearest
 _MOST_TOLD = 10
 
 
-def refuse_unknown(request: Request) -> None:
+async def refuse_unknown(request: Request) -> None:
     """A dependency of all routes.
 
     Raises:

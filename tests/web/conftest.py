@@ -21,8 +21,8 @@ expect.set_options(timeout=45_000)  # a busy machine, two cores and a browser
 
 @pytest.fixture(scope="session")
 def build_hook(repository: Path) -> ModuleType:
-    """scripts/hatch_build.py: what builds the page for a package builds it here too."""
-    spec = importlib.util.spec_from_file_location("headway_page_build", repository / "scripts" / "hatch_build.py")
+    """server/hatch_build.py: what builds the page for a package builds it here too."""
+    spec = importlib.util.spec_from_file_location("headway_page_build", repository / "server" / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # npm takes a second each time
 
 @pytest.fixture(scope="module")
 def hook(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hatch_build", repository / "scripts" / "hatch_build.py")
+    spec = importlib.util.spec_from_file_location("hatch_build", repository / "server" / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -87,7 +87,7 @@ def test_the_page_can_be_left_out(hook: ModuleType, checkout: Path, monkeypatch:
 
 
 def test_the_lock_files_pin_what_an_isolated_build_would_take(repository: Path) -> None:
-    required = tomllib.loads((repository / "pyproject.toml").read_text())["build-system"]["requires"]
+    required = tomllib.loads((repository / "server" / "pyproject.toml").read_text())["build-system"]["requires"]
     for lock in ("requirements.lock", "requirements-dev.lock"):
         locked = {line.split(" ")[0] for line in (repository / lock).read_text().splitlines()}
         assert set(required) <= locked, lock

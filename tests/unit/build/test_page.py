@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def _npm(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    spec = importlib.util.spec_from_file_location("hatch_build", repository / "scripts" / "hatch_build.py")
+    spec = importlib.util.spec_from_file_location("hatch_build", repository / "server" / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
     hook = importlib.util.module_from_spec(spec)

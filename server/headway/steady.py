@@ -1,0 +1,1 @@
+../../headway/steady.py
