@@ -139,6 +139,7 @@ async def test_only_some_at_once_and_then_again(monkeypatch: pytest.MonkeyPatch)
         lines = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(8)]
         await eventually(lambda: len(endpoint._writers) == 8, what="all are there")
         reader, ninth = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        ninth.write(request().encode())
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 10) == b""
         ninth.close()
