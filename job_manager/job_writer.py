@@ -180,9 +180,9 @@ class JobWriter:
         if len(specs) > self._max_tasks:
             problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
             return None, [problem], []
-        dag, problems = await _computed(
-            len(specs), partial(job_validation.check_specs, specs, graph_only=header.graph_only)
-        )
+        check = partial(job_validation.check_specs, specs, graph_only=header.graph_only)
+        # A graph is for a thread, however small: its library is loaded with the first one.
+        dag, problems = await (asyncio.to_thread(check) if _has_needs(specs) else _computed(len(specs), check))
         if dag is None or header.graph_only:
             return dag, problems, []
         return dag, *await self._check_resources(header, specs)
@@ -397,6 +397,10 @@ class JobWriter:
             if self._hub.watched and (changed or job_id in tx.new):
                 changes.append(_change(tx.conn, live, numbers, self.rules))
         return changes
+
+
+def _has_needs(specs: Sequence[common_pb2.TaskSpec]) -> bool:
+    return any(spec.needs for spec in specs)
 
 
 async def _computed(tasks: int, call: Callable[[], R]) -> R:
