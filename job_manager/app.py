@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
 from headway.config.retention import retention_rules
 from headway.lifecycle import Service
-from headway.metrics import Metrics, MetricsEndpoint
+from headway.metrics import open_metrics
 from headway.model.retention import RetentionRules
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
@@ -15,23 +16,24 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
 
-from . import store
+from . import forgetting, store
 from .comparing.comparison import Comparison
 from .delivery import Delivery
+from .event_delivery import GATHER_S, MOST_BYTES, EventDelivery
 from .hub import JobEventHub
 from .job_writer import JobWriter
-from .metrics import JobNumbers
+from .outgoing_events import OutgoingEvents
 from .peers import HttpServerPeer, NoFolders, TaskManagerPeer
 from .ports import JobFoldersPort
 from .removal.prune import Pruning
 from .removal.sweeper import Sweeper
 from .servicer import JobManagerService
-from .tables import TASK_MANAGER, outbox
+from .tables import HTTP_SERVER, TASK_MANAGER, event_outbox, outbox
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
-
-_TIDY_EVERY_S = 6 * 3600.0
+    from headway.metrics.process import Metrics
+    from headway.store.outbox import OutboxPump
 
 
 async def serve(config: HeadwayConfig) -> None:
@@ -80,50 +82,60 @@ async def build(
     anywhere.
     """
     clock = clock or SystemClock()
-    metrics = Metrics(service)
-    db = await Database.open(database, room="job_manager", numbers=metrics.database)
+    metrics = open_metrics(service, metrics_listen)
+    db = await Database.open(database, room="job_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
     peer = Peer("TaskManager", task_manager, token=token, clock=clock)
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
     folders: JobFoldersPort = NoFolders()
+    pumps: list[OutboxPump] = []
+    events = OutgoingEvents(told=bool(http_server))
     if http_server:
         http_peer = Peer("HttpServer", http_server, token=token, clock=clock)
         service.on_stop(http_peer.close)
-        folders = HttpServerPeer(http_peer)
+        folders = event_port = HttpServerPeer(http_peer)
+        send = EventDelivery(events, event_port).send
+        event_pump = event_outbox.pump(db, HTTP_SERVER, send, clock, max_bytes=MOST_BYTES, gather_s=GATHER_S)
+        service.side_task("events", event_pump.run)
+        pumps.append(event_pump)
     hub = JobEventHub()
     jobs = JobWriter(
         db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
-        queued_tasks_per_user=queued_tasks_per_user, rules=rules, numbers=(numbers := JobNumbers(metrics.registry)),
+        queued_tasks_per_user=queued_tasks_per_user, rules=rules, events=events,
     )  # fmt: skip
-    metrics.watch_inbox("jobs", jobs.inbox)
-    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
     pruning = Pruning(db, jobs, task_manager_port)
     servicer = JobManagerService(db, jobs, hub, comparison, pruning)
     add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    service.on_start(lambda: events.open(db))
     service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)
     delivery = Delivery(db, jobs, task_manager_port)
     pump = outbox.pump(db, TASK_MANAGER, delivery.send, clock, give_up=delivery.give_up)
-    metrics.watch_outbox(pump)
-    metrics.before_scrape("jobs", lambda: _count_jobs(db, numbers))
+    pumps.append(pump)
     service.side_task("outbox", pump.run)
     if compare_s:
         service.side_task("comparison", comparison.run)
     service.side_task("removal", Sweeper(db, jobs, task_manager_port, folders, clock).run)
-    service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
-    if metrics_listen:
-        MetricsEndpoint(service, metrics, metrics_listen)
+    forgetting.start(service, db, clock)
+    if metrics is not None:
+        _count(metrics, db, jobs, pumps)
     return server
 
 
-async def _count_jobs(db: Database, numbers: JobNumbers) -> None:
-    numbers.are(await db.read(store.count_live))
+def _count(metrics: Metrics, db: Database, jobs: JobWriter, pumps: Sequence[OutboxPump]) -> None:
+    """Somebody looks at the numbers, so they are counted from here on."""
+    from .metrics import JobNumbers
 
+    numbers = jobs.numbers = JobNumbers(metrics.registry)
 
-async def _forget_old_requests(jobs: JobWriter, clock: Clock) -> None:
-    while True:
-        await clock.sleep(_TIDY_EVERY_S)
-        await jobs.forget_old_requests()
+    async def count_jobs() -> None:
+        numbers.are(await db.read(store.count_live))
+
+    metrics.before_scrape("jobs", count_jobs)
+    metrics.watch_inbox("jobs", jobs.inbox)
+    for pump in pumps:
+        metrics.watch_outbox(pump)

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 
@@ -20,6 +20,7 @@ from headway.clock import Clock
 from headway.errors import Conflict, HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem
 from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
+from headway.model.job_events import JobEventWord
 from headway.model.reasons import EndReason, EndWord
 from headway.model.retention import EndedJob, RetentionRules
 from headway.rpc import convert
@@ -33,11 +34,14 @@ from .cache import JobCache
 from .graph.dag import Dag
 from .hub import JobChange, JobEventHub
 from .job import JobRecord, LiveJob, TaskRecord, TaskReport, check_removable
-from .metrics import JobNumbers
+from .outgoing_events import OutgoingEvents
 from .ports import TaskManagerPort
 from .tables import outbox
 from .transaction import JobTransaction
 from .waiting_counter import WaitingCounter
+
+if TYPE_CHECKING:
+    from .metrics import JobNumbers
 
 log = get_logger(__name__)
 R = TypeVar("R")
@@ -47,8 +51,6 @@ OF_WHOLE_JOBS = frozenset({"pin", "unpin", "delete"})
 
 # Tasks of live jobs kept in memory, at about a kilobyte each.
 _TASKS_IN_MEMORY = 60_000
-# A request that is repeated later than this is taken for a new one.
-ACTIONS_KEPT_S = 7 * 86_400.0
 _WARNINGS_SHOWN = 10
 _FEW_TASKS = 20  # looked at in about a millisecond
 _NO_NODES = "No machine is connected yet; it waits until one is that can run it."
@@ -88,8 +90,8 @@ class JobWriter:
         max_tasks_per_job: int = 10_000,
         queued_tasks_per_user: int = 0,
         rules: RetentionRules | None = None,
+        events: OutgoingEvents | None = None,
         tasks_in_memory: int = _TASKS_IN_MEMORY,
-        numbers: JobNumbers | None = None,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -100,8 +102,9 @@ class JobWriter:
         self.removal_asked = asyncio.Event()  # set whenever jobs are to be removed
         self._cache = JobCache(tasks_in_memory)
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
+        self._events = events or OutgoingEvents(told=False)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
-        self._numbers = numbers
+        self.numbers: JobNumbers | None = None
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
     @property
@@ -130,11 +133,6 @@ class JobWriter:
         anchor = self._steady
         return None if anchor is None else (anchor.boot_id, anchor.now(self._clock))
 
-    async def forget_old_requests(self) -> None:
-        """Forget requests too old to be repeated."""
-        before = self._clock.now() - ACTIONS_KEPT_S
-        await self._db.write(lambda conn: store.forget_actions(conn, before))
-
     # -- submission -----------------------------------------------------------------------------
 
     async def submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> SubmitResult:
@@ -148,15 +146,15 @@ class JobWriter:
         if header.known_only:
             return await self._made_before(header) or SubmitResult()
         storing = not (header.dry_run or header.graph_only)
-        if not storing or self._numbers is None:
+        if not storing or self.numbers is None:
             return await self._submit(header, specs)
         try:
             result = await self._submit(header, specs)
         except HeadwayError as error:
             if error.http_status < 500:
-                self._numbers.submitted("refused")
+                self.numbers.submitted("refused")
             raise
-        self._numbers.submitted("known" if result.already_known else "stored" if result.job_id else "refused")
+        self.numbers.submitted("known" if result.already_known else "stored" if result.job_id else "refused")
         return result
 
     async def _submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> SubmitResult:
@@ -279,7 +277,7 @@ class JobWriter:
                 return ActionResult(wire.job_to_pb(record, self.rules), known[1])
             if known is not None:
                 return ActionResult(wire.job_to_pb(live.record, self.rules), known[1])
-            changed = _act(tx, live, task, action, by)
+            changed = _told(tx, live, task, action, by)
             if request_id:
                 store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.now)
             return ActionResult(wire.job_to_pb(live.record, self.rules), changed)
@@ -375,8 +373,8 @@ class JobWriter:
         self._steady = anchors[-1]
         self._waiting_counter.commit()
         self._cache.shrink()
-        if self._numbers is not None:
-            self._numbers.ended([state for _, state, now in ended if now])
+        if self.numbers is not None:
+            self.numbers.ended([state for _, state, now in ended if now])
         for job_id, state, now in ended:
             self._cache.drop(job_id)
             if now:
@@ -389,6 +387,7 @@ class JobWriter:
 
     def _save(self, tx: JobTransaction) -> list[JobChange]:
         changes = []
+        self._events.store(tx.conn, tx.touched.values(), tx.removed, tx.now)
         for job_id, live in tx.touched.items():
             numbers = sorted(live.dirty)
             changed = bool(numbers) or live.dirty_job
@@ -463,6 +462,25 @@ def _take_events(tx: JobTransaction, events: Sequence[tuple[JobId, TaskReport]])
             log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
 
 
+_TOLD = {
+    "cancel": JobEventWord.CANCEL_ASKED,
+    "retry": JobEventWord.RETRIED,
+    "hold": JobEventWord.HELD,
+    "release": JobEventWord.RELEASED,
+}
+
+
+def _told(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: str) -> int:
+    """Does it, and notes that somebody asked for it, before what follows from it."""
+    place, held, state = len(live.events), live.record.held, live.record.state
+    changed = _act(tx, live, task, action, by)
+    word = _TOLD.get(action)
+    if word is not None and (changed or live.record.held is not held or live.record.state is not state):
+        live.tell(word, tx.now, task=task, by=by, tasks=changed)
+        live.events.insert(place, live.events.pop())
+    return changed
+
+
 def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: str) -> int:
     match action:
         case "cancel":
@@ -498,6 +516,7 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: fl
         task_count=len(dag.names),
     )
     live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=steady) for _ in dag.names])
+    live.tell(JobEventWord.SUBMITTED, now, by=record.owner, tasks=record.task_count)
     if account_held:
         # It was on its way while its account was disabled.
         live.hold_for_account(steady)

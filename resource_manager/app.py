@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
 from headway.lifecycle import Service
-from headway.metrics import Metrics, MetricsEndpoint
+from headway.metrics import open_metrics
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
 
 from .health import SilenceLimits
 from .hub import NodeEventHub
-from .metrics import NodeNumbers
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
@@ -58,16 +57,15 @@ async def build(
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`."""
     clock = clock or SystemClock()
-    metrics = Metrics(service)
-    db = await Database.open(database, room="resource_manager", numbers=metrics.database)
+    metrics = open_metrics(service, metrics_listen)
+    db = await Database.open(database, room="resource_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
     workers = WorkerPeers(token, clock)
     service.on_stop(workers.close)
     hub = NodeEventHub()
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
-    NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission)
-    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     add_ResourceManagerServicer_to_server(ResourceManagerService(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
     service.on_refuse(hub.close)
@@ -75,6 +73,8 @@ async def build(
     service.side_task("poller", poller.run)
     service.side_task("health", nodes.keep_time)
     service.side_task("usage", nodes.keep_history)
-    if metrics_listen:
-        MetricsEndpoint(service, metrics, metrics_listen)
+    if metrics is not None:
+        from .metrics import NodeNumbers
+
+        NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission)
     return server

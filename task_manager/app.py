@@ -10,7 +10,7 @@ from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
-from headway.metrics import Metrics, MetricsEndpoint
+from headway.metrics import open_metrics
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -34,7 +34,6 @@ from .engine.removal import JobRemoval
 from .engine.retry import RetrySettings
 from .hub import QueueEventHub
 from .limits import AdmissionLimits, ShortTaskReserve
-from .metrics import TaskManagerNumbers
 from .order import policy
 from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, NodeSourcePeer, WorkerConnections
@@ -47,6 +46,8 @@ from .store.tables import JOB_MANAGER, outbox
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
+    from headway.metrics.process import Metrics
+    from headway.store.outbox import OutboxPump
 
 log = get_logger(__name__)
 
@@ -128,8 +129,8 @@ async def build(
     """Builds all parts of one TaskManager and registers them with ``service``; the two managers are addresses."""
     clock = clock or SystemClock()
     order = order or policy.AgingSjf()
-    metrics = Metrics(service)
-    db = await Database.open(database, room="task_manager", numbers=metrics.database)
+    metrics = open_metrics(service, metrics_listen)
+    db = await Database.open(database, room="task_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
     jobs = Peer("JobManager", job_manager, token=token, clock=clock)
     service.on_stop(jobs.close)
@@ -139,13 +140,6 @@ async def build(
         nodes = NodeSourcePeer(resources)
     hub = QueueEventHub()
     engine = Engine(db, clock, settings, order, hub, wire.outgoing_event)
-    metrics.watch_inbox("events", engine.inbox)
-    engine.numbers = TaskManagerNumbers(
-        metrics.registry,
-        waiting=lambda: engine.state.waiting_count,
-        held=lambda: len(engine.state.held),
-        live=lambda: len(engine.state.attempts),
-    )
     workers = workers or WorkerConnections(token, clock)
     service.on_stop(workers.close)
     dispatcher = Dispatcher(engine, db, clock, workers)
@@ -161,7 +155,7 @@ async def build(
         await dispatcher.close()
         await engine.close()
 
-    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     previews = PreviewQueries(engine)
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
@@ -188,11 +182,24 @@ async def build(
     service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     pump = outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock)
-    metrics.watch_outbox(pump)
     service.side_task("events", pump.run)
-    if metrics_listen:
-        MetricsEndpoint(service, metrics, metrics_listen)
+    if metrics is not None:
+        _count(metrics, engine, pump)
     return server
+
+
+def _count(metrics: Metrics, engine: Engine, pump: OutboxPump) -> None:
+    """Somebody looks at the numbers, so they are counted from here on."""
+    from .metrics import TaskManagerNumbers
+
+    metrics.watch_inbox("events", engine.inbox)
+    metrics.watch_outbox(pump)
+    engine.numbers = TaskManagerNumbers(
+        metrics.registry,
+        waiting=lambda: engine.state.waiting_count,
+        held=lambda: len(engine.state.held),
+        live=lambda: len(engine.state.attempts),
+    )
 
 
 async def watch_nodes(engine: Engine, nodes: NodeSource, clock: Clock) -> None:

@@ -15,7 +15,7 @@ from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
 from headway.lifecycle import Service
 from headway.logs import get_logger
-from headway.metrics import Metrics, MetricsEndpoint
+from headway.metrics import open_metrics
 from headway.mount import Layout
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -35,7 +35,6 @@ from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
 from .machine.mount import MountWatch
 from .machine.simulated_gpus import SimulatedGpus
-from .metrics import WorkerNumbers
 from .network.guard import NoGuard
 from .node.heartbeat import Heartbeat
 from .node.registration import Registration
@@ -83,10 +82,9 @@ async def build(
         attempts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"The worker's folder {folder} can't be made: {error.strerror}.") from error
-    metrics = Metrics(service)
-    store = await WorkerStore.open(str(folder / "worker.db"), metrics.database)
+    metrics = open_metrics(service, settings.metrics_listen)
+    store = await WorkerStore.open(str(folder / "worker.db"), metrics.database if metrics else None)
     service.on_stop(store.close)
-    metrics.watch_inbox("attempts", store.puts)
     incarnation = await store.next_incarnation(clock.now())
     node_id = settings.node_id
     conditions = Conditions(clock)
@@ -221,12 +219,6 @@ async def build(
         live = [attempt for attempt in controller.live() if attempt not in discarded]
         await context.runtime.renew(dict.fromkeys(live, lease.until_boot_ns))
 
-    numbers = WorkerNumbers(
-        metrics.registry,
-        held=lambda: [record for record, _ in controller.held()],
-        conditions=lambda: sum(condition.blocks_work for condition in conditions.now),
-    )
-    metrics.before_scrape("attempts", numbers.look)
     heartbeat = Heartbeat(
         tasks.heartbeat,
         clock,
@@ -238,7 +230,6 @@ async def build(
         discard=controller.discard,
         extend=controller.extend,
         on_answered_again=reports.retry_now,
-        on_sent=numbers.beat,
     )
     nodes = ResourceManagerClient(resource_manager)
 
@@ -249,9 +240,7 @@ async def build(
         return await nodes.report_status(await status.read())
 
     registration = Registration(register, report_status, conditions, clock)
-    server = RpcServer(service, bind=settings.bind, token=cluster.token, numbers=metrics.rpc)
-    if settings.metrics_listen:
-        MetricsEndpoint(service, metrics, settings.metrics_listen)
+    server = RpcServer(service, bind=settings.bind, token=cluster.token, numbers=metrics.rpc if metrics else None)
     reader = WorkerLogReader(controller.find, runtime, copier, mounted, clock)
     servicer = WorkerService(
         service,
@@ -264,6 +253,18 @@ async def build(
         on_prefetch_list=prefetch.set_list,
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+
+    if metrics is not None:
+        from .metrics import WorkerNumbers
+
+        numbers = WorkerNumbers(
+            metrics.registry,
+            held=lambda: [record for record, _ in controller.held()],
+            conditions=lambda: sum(condition.blocks_work for condition in conditions.now),
+        )
+        heartbeat.on_sent = numbers.beat
+        metrics.before_scrape("attempts", numbers.look)
+        metrics.watch_inbox("attempts", store.puts)
 
     async def start() -> None:
         # Look before the server opens, so that the first launch meets the real conditions.

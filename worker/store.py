@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from headway.ids import AttemptId
-from headway.metrics import DatabaseNumbers
 from headway.store.batcher import Batcher
 from headway.store.database import Database
 
 from .box import StopWord
 from .images.journal import SqlImageJournal
 from .model import AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
+
+if TYPE_CHECKING:
+    from headway.metrics.shared import DatabaseNumbers
 
 _INSERT = (
     "INSERT OR REPLACE INTO attempts (folder, stage, launch, facts, notes, end_report, changed_at) "

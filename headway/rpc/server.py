@@ -38,7 +38,7 @@ from .errors_map import (
 )
 
 if TYPE_CHECKING:
-    from ..metrics import RpcNumbers
+    from ..metrics.shared import RpcNumbers
 
 log = get_logger(__name__)
 

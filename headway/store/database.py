@@ -32,7 +32,7 @@ from ..units import format_duration
 from .faults import StoreInUse, StoreRefused, translated
 
 if TYPE_CHECKING:
-    from ..metrics import DatabaseNumbers
+    from ..metrics.shared import DatabaseNumbers
 
 log = get_logger(__name__)
 T = TypeVar("T")

@@ -1,4 +1,4 @@
--- Revision 0007, written by scripts/render_tables.
+-- Revision 0008, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -256,4 +256,58 @@ CREATE TABLE known_addresses (
 	FOREIGN KEY(account) REFERENCES accounts (name)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0007');
+CREATE TABLE job_events (
+	number BIGINT NOT NULL,
+	word TEXT NOT NULL,
+	job_id TEXT NOT NULL,
+	owner TEXT NOT NULL,
+	stored_at FLOAT NOT NULL,
+	event BLOB NOT NULL,
+	PRIMARY KEY (number)
+);
+
+CREATE INDEX job_events_owner ON job_events (owner, number);
+
+CREATE INDEX job_events_job ON job_events (job_id, number);
+
+CREATE TABLE event_sources (
+	incarnation TEXT NOT NULL,
+	seq BIGINT NOT NULL,
+	heard_at FLOAT NOT NULL,
+	PRIMARY KEY (incarnation)
+);
+
+CREATE TABLE event_log (
+	id INTEGER NOT NULL,
+	last_number BIGINT NOT NULL,
+	gone_to BIGINT NOT NULL,
+	PRIMARY KEY (id)
+);
+
+CREATE TABLE event_consumers (
+	name TEXT NOT NULL,
+	position BIGINT NOT NULL,
+	PRIMARY KEY (name)
+);
+
+CREATE TABLE timer (
+	kind TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	due_at FLOAT NOT NULL,
+	payload BLOB NOT NULL,
+	set_at FLOAT NOT NULL,
+	try_at FLOAT NOT NULL,
+	tries INTEGER NOT NULL,
+	PRIMARY KEY (kind, "key")
+);
+
+CREATE INDEX ix_timer_try ON timer (try_at);
+
+CREATE TABLE timer_clock (
+	id INTEGER NOT NULL,
+	boot_id TEXT NOT NULL,
+	offset_s FLOAT NOT NULL,
+	PRIMARY KEY (id)
+);
+
+INSERT INTO alembic_version (version_num) VALUES ('0008');

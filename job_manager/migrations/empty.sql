@@ -1,4 +1,4 @@
--- Revision 0004, written by scripts/render_tables.
+-- Revision 0005, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -116,4 +116,34 @@ CREATE TABLE removal (
 
 CREATE INDEX ix_removal_due ON removal (due_at);
 
-INSERT INTO alembic_version (version_num) VALUES ('0004');
+CREATE TABLE event_outbox (
+	seq INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	target TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	payload BLOB NOT NULL,
+	created_at FLOAT NOT NULL
+);
+
+CREATE INDEX ix_event_outbox_target_seq ON event_outbox (target, seq);
+
+CREATE TABLE timer (
+	kind TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	due_at FLOAT NOT NULL,
+	payload BLOB NOT NULL,
+	set_at FLOAT NOT NULL,
+	try_at FLOAT NOT NULL,
+	tries INTEGER NOT NULL,
+	PRIMARY KEY (kind, "key")
+);
+
+CREATE INDEX ix_timer_try ON timer (try_at);
+
+CREATE TABLE timer_clock (
+	id INTEGER NOT NULL,
+	boot_id TEXT NOT NULL,
+	offset_s FLOAT NOT NULL,
+	PRIMARY KEY (id)
+);
+
+INSERT INTO alembic_version (version_num) VALUES ('0005');

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.clock import Clock
 from headway.errors import HeadwayError, StoreUnavailable
@@ -23,7 +23,6 @@ from .. import clocks
 from ..clocks import ClockReading, SteadyOffset
 from ..decisions.recorder import FrameRecord, FrameRecorder
 from ..hub import QueueEventHub
-from ..metrics import TaskManagerNumbers
 from ..model import Attempt, Task
 from ..order.policy import Policy
 from ..planning.limit_checks import contradictions
@@ -41,6 +40,9 @@ from .events import (
 from .scheduling_choice import SchedulingChoice
 from .state import EngineState
 from .turn import OutgoingTaskEvent, Turn, unknown_tasks
+
+if TYPE_CHECKING:
+    from ..metrics import TaskManagerNumbers
 
 log = get_logger(__name__)
 

@@ -52,7 +52,6 @@ class Heartbeat:
         discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
         extend: Callable[[Sequence[ExtendAttempt]], Awaitable[None]],
         on_answered_again: Callable[[], None] = lambda: None,
-        on_sent: Callable[[bool], None] = lambda answered: None,
     ) -> None:
         self._send = send
         self._clock = clock
@@ -64,7 +63,7 @@ class Heartbeat:
         self._discard = discard
         self._extend = extend
         self._on_answered_again = on_answered_again
-        self._on_sent = on_sent
+        self.on_sent: Callable[[bool], None] = lambda answered: None  # told whether a heartbeat was answered
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
@@ -101,9 +100,9 @@ class Heartbeat:
             if not self._silent:
                 log.warning("heartbeat.unanswered", reason=str(error))
             self._silent = True
-            self._on_sent(False)
+            self.on_sent(False)
             return False
-        self._on_sent(True)
+        self.on_sent(True)
         if self._silent:
             log.info("heartbeat.answered_again")
             self._on_answered_again()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,8 +15,10 @@ from sqlalchemy import MetaData
 
 from headway.errors import NotFound, PortTaken
 from headway.lifecycle import Service
-from headway.metrics import Metrics, MetricsEndpoint
 from headway.metrics import endpoint as endpoint_module
+from headway.metrics import open_metrics
+from headway.metrics.endpoint import MetricsEndpoint
+from headway.metrics.process import Metrics
 from headway.rpc.channel import Peer
 from headway.rpc.errors_map import TOKEN_KEY
 from headway.rpc.server import RpcServer
@@ -278,3 +282,13 @@ async def test_the_loops_lag_is_looked_at_only_while_somebody_asks(monkeypatch: 
     assert (await sample(metrics, "headway_event_loop_lag_seconds_count") or 0) > 0
     metrics._lag.close()
     metrics._lag.close()
+
+
+def test_a_service_that_shows_no_numbers_imports_nothing_for_them() -> None:
+    assert open_metrics(Service("tester"), "") is None
+    code = (
+        "import sys, job_manager.app, resource_manager.app, task_manager.app, worker.app; "
+        "print('prometheus_client' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
