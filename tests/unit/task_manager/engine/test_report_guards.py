@@ -54,7 +54,7 @@ async def test_a_report_of_an_attempt_that_this_database_never_placed_is_answere
     """Before the next heartbeat, too: two of the task would run until then."""
     await rig.nodes(a_node("n1"))
     await rig.enqueue(a_task())
-    assert await rig.report(SECOND, "process_started") == [SECOND]
+    assert await rig.report(SECOND, "PROCESS_STARTED") == [SECOND]
     assert rig.running() == [FIRST]
 
 
