@@ -16,6 +16,7 @@ from headway.jobfile.source import Path, Problems, Source, printable, quoted
 from headway.jobfile.spec import TASK, JobSpec, Need, NeedOn, Priority, ResourceSpec, TaskSpec
 from headway.jobfile.table import Table
 from headway.jobfile.task_fields import Fields, read_fields
+from headway.jobfile.ulimits import merged
 from headway.units import MIB, format_size
 
 JOB_KEYS: Final = ("version", "name", "priority", "defaults", "tasks")
@@ -146,6 +147,8 @@ class Checker:
                 self._report.unknown_key(key, path, self._table.keys, where)
         own = read_fields(self._report, raw, path, where, self._table)
         values = {**defaults.values, **own.values}
+        if "ulimits" in own.values:
+            values["ulimits"] = merged(defaults.values.get("ulimits", ()), own.values["ulimits"])
         for row in self._table.required:
             if row.attribute not in values and row.key not in own.bad and row.key not in defaults.bad:
                 self._report.add(

@@ -56,7 +56,7 @@ def kind_of(raw: Any) -> str:
     return "a list" if isinstance(raw, list | tuple) else "of an unknown type"
 
 
-def _quoting(raw: Any, refusal: Callable[[str], BadValue]) -> BadValue:
+def quoting(raw: Any, refusal: Callable[[str], BadValue]) -> BadValue:
     """A refusal that quotes the value. Whoever knows how it was typed can have it said anew of that."""
     bad = refusal(str(raw).lower() if isinstance(raw, bool) else str(raw))
     bad.retold = refusal
@@ -68,7 +68,7 @@ def text(raw: Any) -> str:
     if not isinstance(raw, str):
         if isinstance(raw, bool | int | float):
             clause = f"is {kind_of(raw)}, it has to be a text; put it in quotes"
-            raise _quoting(raw, lambda typed: BadValue(f'{clause}: "{printable(typed, 60)}"'))
+            raise quoting(raw, lambda typed: BadValue(f'{clause}: "{printable(typed, 60)}"'))
         raise BadValue(f"is {kind_of(raw)}, it has to be a text")
     if (not raw.isascii() or "\0" in raw) and (bad := _NEVER.search(raw)):
         raise BadValue(f"has the character U+{ord(bad[0]):04X}, which no program can be given; remove it")
@@ -281,7 +281,7 @@ def _with_unit(parse: Callable[[str], _V], raw: Any, wanted: str) -> _V:
             return bad
         return BadValue(f"{quoted(typed)} has no unit; write {wanted}")
 
-    raise _quoting(raw, refusal)
+    raise quoting(raw, refusal)
 
 
 def duration(raw: Any) -> float:
@@ -327,7 +327,7 @@ def cpus(raw: Any) -> int:
         return parse_cpus(number)
     except BadValue as bad:
         clause = bad.message.removeprefix(f"{number} ")
-        raise _quoting(raw, lambda typed: BadValue(f"{quoted(typed)} {clause}")) from None
+        raise quoting(raw, lambda typed: BadValue(f"{quoted(typed)} {clause}")) from None
 
 
 def whole(most: int, least: int = 0) -> Callable[[Any], int]:
@@ -337,7 +337,7 @@ def whole(most: int, least: int = 0) -> Callable[[Any], int]:
 
 def version(raw: Any) -> int:
     if isinstance(raw, bool) or raw != 1:
-        raise _quoting(
+        raise quoting(
             raw,
             lambda typed: BadValue(f"{quoted(typed)} is not known; write version: 1", suggestion="1", allowed=("1",)),
         )
@@ -348,10 +348,10 @@ def _whole(raw: Any, most: int, least: int = 0) -> int:
     wanted = f"a whole number from {least} to {most}"
     number = _number(raw, wanted)
     if not math.isfinite(number) or number != int(number):
-        raise _quoting(raw, lambda typed: BadValue(f"{quoted(typed)} is not a whole number; write {wanted}"))
+        raise quoting(raw, lambda typed: BadValue(f"{quoted(typed)} is not a whole number; write {wanted}"))
     if not least <= number <= most:
         clause = "is negative" if number < 0 else "is too few" if number < least else "is too many"
-        raise _quoting(raw, lambda typed: BadValue(f"{printable(typed, 60)} {clause}; write {wanted}"))
+        raise quoting(raw, lambda typed: BadValue(f"{printable(typed, 60)} {clause}; write {wanted}"))
     return int(number)
 
 

@@ -133,6 +133,7 @@ class StatusReader:
             driver_version=gpus.driver_version,
             cuda_version=gpus.cuda_version,
             runtime=self._runtime.name,
+            most_ulimits=[pb.UlimitMost(name=name, hard=hard) for name, hard in self._engine.facts.most_ulimits],
         )
         for reading in gpus.gpus:
             message = wire.gpu(reading)
