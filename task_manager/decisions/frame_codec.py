@@ -150,8 +150,8 @@ def _shape(shape: Shape) -> list[Any]:
 
 
 def _shape_of(row: list[Any]) -> Shape:
-    ulimits = tuple((name, hard) for name, hard in row[9]) if len(row) > 9 else ()
-    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], ulimits=ulimits)
+    ulimits = [tuple((name, hard) for name, hard in row[9])] if len(row) > 9 else []
+    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], *ulimits)
 
 
 def _task(seen: FrameTask) -> list[Any]:

@@ -61,9 +61,12 @@ _TASK_STATES = {state.value: state for state in TaskState}
 @lru_cache(maxsize=10_000)
 def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int, image: str) -> Shape:
     # Tasks are mostly alike: all tasks of a shape share one object.
-    asks = json.loads(image) if image else ()
-    ulimits = tuple((name, hard) for name, hard in asks[4]) if len(asks) > 4 else ()
-    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, *asks[:4], ulimits=ulimits)
+    architecture, require_cuda, digest, there, *later = json.loads(image) if image else ("", "", "", False)
+    ulimits = tuple((name, hard) for name, hard in later[0]) if later else ()  # versions before kept none
+    return Shape(
+        cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, architecture, require_cuda, digest, there,
+        ulimits,
+    )  # fmt: skip
 
 
 def _image_json(shape: Shape) -> str:
