@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
-from headway.jobfile import Network
+from headway.jobfile import Network, Ulimit
 from headway.model.gpu_readings import GpuReadings
 from headway.model.reasons import EndWord
 
@@ -141,6 +141,7 @@ class StartOrder:
     memory_bytes: int
     shm_bytes: int
     network: Network
+    ulimits: tuple[Ulimit, ...] = ()  # the others are the engine's own
     gpu_uuids: tuple[str, ...] = ()  # empty: the container must see none (NVIDIA_VISIBLE_DEVICES=void in its env)
     home: Path | None = None  # on this machine; bound read-write at /root/nfs
     datasets: Mapping[str, Path] = field(default_factory=dict)  # name to folder; bound read-only at /root/datasets/NAME
@@ -194,6 +195,7 @@ class EngineFacts:
     version: str
     architecture: str = ""  # amd64, arm64
     keeps_containers: bool = True  # live-restore: containers outlive the engine; also if it is not known
+    most_ulimits: tuple[tuple[str, int], ...] = ()  # hard limits that it can give; missing ones: not known
 
 
 @dataclass(frozen=True, slots=True)

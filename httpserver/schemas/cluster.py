@@ -107,6 +107,10 @@ class Node(ApiResponse):
     engine_version: str
     driver_version: str
     cuda_version: str
+    most_ulimits: dict[str, int] = Field(
+        description="hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; "
+        "a name that is missing: not known"
+    )
     labels: dict[str, str]
     cpus: float = Field(description="declared")
     cpus_used: float | None

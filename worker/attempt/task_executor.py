@@ -216,6 +216,7 @@ class TaskExecutor:
             memory_bytes=spec.resources.memory_bytes,
             shm_bytes=spec.resources.shm_bytes,
             network=spec.network,
+            ulimits=spec.ulimits,
             gpu_uuids=launch.gpu_uuids,
             home=home,
             datasets=datasets,

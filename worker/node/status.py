@@ -134,6 +134,7 @@ class StatusReader:
             cuda_version=gpus.cuda_version,
             runtime=self._runtime.name,
             any_image=self._runtime.any_image,
+            most_ulimits=[pb.UlimitMost(name=name, hard=hard) for name, hard in self._engine.facts.most_ulimits],
         )
         for reading in gpus.gpus:
             message = wire.gpu(reading)

@@ -56,6 +56,7 @@ from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 from .docker_outages import EngineOutages
 from .docker_places import ImagePlaces, LookTakesLong
+from .docker_ulimits import engine_ulimits
 from .setup import RuntimeParts, RuntimeSetup
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class DockerRuntime(BoxedRuntime):
         self._places = ImagePlaces(identity) if look_into_images else None
         self._outages = EngineOutages()
         self._keeps_containers: bool | None = None  # not asked since the engine came
+        self._most_ulimits: tuple[tuple[str, int], ...] | None = None  # likewise
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
@@ -154,7 +156,11 @@ class DockerRuntime(BoxedRuntime):
         if not self._keeps_containers:  # an admin may turn it on while the engine runs
             info = await self._engine.quick(lambda api: api.info())
             self._keeps_containers = bool(info.get("LiveRestoreEnabled", True))
-        return EngineFacts(str(version.get("Version", "")), architecture, self._keeps_containers)
+        if self._most_ulimits is None:
+            self._most_ulimits = await asyncio.to_thread(engine_ulimits, self._engine.url)
+        return EngineFacts(
+            str(version.get("Version", "")), architecture, self._keeps_containers, most_ulimits=self._most_ulimits
+        )
 
     async def cannot_pass_gpus(self) -> str:
         """Why this engine can't give GPUs to containers, in one sentence. Empty: it can."""
@@ -511,7 +517,7 @@ class DockerRuntime(BoxedRuntime):
 
     def _lost(self) -> None:
         self._outages.began(time.time())
-        self._keeps_containers = None
+        self._keeps_containers = self._most_ulimits = None
         self._images.trust(False)
         self._gpu_probe.forget()
         self._folders.forget()

@@ -117,6 +117,12 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
         return RuntimeRefused(
             f"The disk of {node}'s container engine is full", word=EndWord.START_FAILED, elsewhere=True
         )
+    if "error setting rlimit" in text:
+        return RuntimeRefused(
+            f"The container engine of {node} gives no such ulimits: {_tail(text)}",
+            word=EndWord.START_FAILED,
+            elsewhere=True,
+        )
     if lacks_gpu_runtime(text):
         return RuntimeRefused(no_gpu_runtime(node), word=EndWord.GPU_FAILED, elsewhere=True)
     if _GPU.search(text):
