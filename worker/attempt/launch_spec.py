@@ -26,13 +26,22 @@ def argv(launch: LaunchAttempt, image: LocalImage, *, place: str = "") -> tuple[
     else:
         words = spec.command
     if spec.entrypoint is Entrypoint.IMAGE:
-        return (*image.entrypoint, *words)
+        return (*image_entrypoint(image), *words)
     return words
 
 
+def image_entrypoint(image: LocalImage) -> tuple[str, ...]:
+    """The image's ENTRYPOINT. One empty word takes an inherited one away, as engines read it."""
+    return () if image.entrypoint == ("",) else image.entrypoint
+
+
 def working_dir(launch: LaunchAttempt, image: LocalImage) -> str:
-    """Where the process starts: the task's setting, its code, the image's setting, or else the root folder."""
-    return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
+    """Where the process starts: the task's setting, its code, the image's setting, or else the root folder.
+
+    Engines read an image's relative one from the root folder.
+    """
+    of_image = f"/{image.working_dir.lstrip('/')}"
+    return launch.spec.working_dir or (CODE_DIR if launch.spec.code else of_image)
 
 
 def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:

@@ -134,8 +134,8 @@ _KINDS: dict[str, tuple[bytes, str]] = {
     "an image of Singularity": (
         b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + bytes(600),
         "The file is an image of Singularity or Apptainer (.sif), not an image archive. `docker save` the image that "
-        "it was made from. Or: `apptainer build --sandbox FOLDER FILE`, `tar -C FOLDER -c . | docker import - NAME`, then "
-        "`docker save NAME`.",
+        "it was made from. Or: `apptainer build --sandbox FOLDER FILE`, `tar -C FOLDER -c . | docker import - NAME`, "
+        "then `docker save NAME`.",
     ),
     "squashfs": (
         b"hsqs" + bytes(600),
