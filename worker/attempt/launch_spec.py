@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.archive import places
 from headway.errors import InvalidInput
 from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
@@ -59,6 +60,13 @@ def mount_points(launch: LaunchAttempt) -> tuple[str, ...]:
     return (NFS_DIR, *datasets, *((CODE_DIR,) if launch.spec.code else ()))
 
 
+def problem_of_image(image: LocalImage) -> str:
+    """What no process can be given of the image's config. An upload is refused for it; others come from registries."""
+    words = {"ENTRYPOINT": image.entrypoint, "USER": (image.user,), "WORKDIR": (image.working_dir,)}
+    problems = (places.problem_of_words(setting, said) for setting, said in words.items())
+    return places.problem_of_config((), image.env) or next(filter(None, problems), "")
+
+
 def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float) -> LaunchSpec:
     """The launcher's spec.
 
@@ -69,6 +77,9 @@ def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_g
     as_account = spec.user is RunAs.ACCOUNT
     if not as_account and not owner.may_use_image_user:
         raise InvalidInput(f"{owner.name} may not run as the image's own user. Leave out `user: image`")
+    problem = problem_of_image(image)
+    if problem:
+        raise InvalidInput(problem)
     place = new_place()
     args = argv(launch, image, place=place)
     if not args:

@@ -45,9 +45,10 @@ _OTHERS, _OTHERS_NUMBER = ("arm64", 183) if _OURS == "amd64" else ("amd64", 62)
             "the first line of P ends as on Windows, with a carriage return, so no interpreter /bin/sh is found",
         ),
         (
-            b"#!/etc/hosts\n",
+            b"#!/proc/version\n",
             0o755,
-            "the first line of P names the interpreter /etc/hosts, which is there and can't be run (Permission denied)",
+            "the first line of P names the interpreter /proc/version, which is there and can't be run "
+            "(Permission denied)",
         ),
         (
             _elf(_OTHERS_NUMBER),
