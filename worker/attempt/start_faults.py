@@ -1,6 +1,6 @@
 """Why a task's process was never started, in the words of whoever asked for what failed: the job or the image. Pure.
 
-The launcher knows which file is at fault. Who named it is known here alone: what the image's config says is the image's
+The launcher knows which file is at fault. Who named it is known here alone. What the image's config says is the image's
 fault, and what the job's own fields say is the job's. Neither is the platform's, and no other machine would do better.
 """
 
