@@ -181,7 +181,10 @@ class UploadedArchive:
         how = packing(head)
         if is_header(head):
             return ""
-        known = other_kinds.of_head(self._head_inside(how) if how else head)
+        inside = self._head_inside(how) if how else head
+        if how and packing(inside):
+            raise ArchiveRefused(f"The file is packed twice, with {how} and {packing(inside)}. Unpack it once.")
+        known = other_kinds.of_head(inside)
         if known:
             raise ArchiveRefused(f"{known}.")
         if how:

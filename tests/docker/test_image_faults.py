@@ -117,6 +117,14 @@ def _cases() -> dict[str, tuple[list[Entry], list[str], dict[str, Any], str, str
             "image_bad",
             f"The image says USER app:staff, but its /etc/group has no group staff. {_OTHER_USER}",
         ),
+        "long-line": (
+            [Entry("etc/passwd", b"x" * 70_000 + b":x:5:5::/:/bin/sh\n", mode=0o644)],
+            [],
+            {},
+            "image_bad",
+            "A line of the image's /etc/passwd or /etc/group is longer than 64 KiB, and the engine reads them before a "
+            "start. Build it with shorter lines.",
+        ),
         # These run, as engines run them.
         "empty-entry": ([], ['ENTRYPOINT [""]'], {"command": ["echo", "well"], "entrypoint": "image"}, "", ""),
         "tmp-file": ([Entry("tmp", b"")], [], {}, "", ""),

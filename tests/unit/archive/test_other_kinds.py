@@ -178,6 +178,10 @@ _KINDS: dict[str, tuple[bytes, str]] = {
         b'[\n    {\n        "Id": "sha256:0"\n',
         "The file is a JSON document, which describes something, not an image archive. Send what `docker save` writes.",
     ),
+    "an archive that is packed twice": (
+        packed(packed(docker_save(_IMAGE), "gzip"), "zstd"),
+        "The file is packed twice, with zstd and gzip. Unpack it once.",
+    ),
     "a packed zip": (
         packed(b"PK\x03\x04" + bytes(600), "gzip"),
         "The file is a zip file, not an image archive. Unpack it, and send what `docker save` writes.",
