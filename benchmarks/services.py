@@ -31,9 +31,9 @@ def idle() -> Iterator[Figure]:
         used = {n: (cpu_seconds(p) - before[n]) / took * 100 for n, p in pids.items()}
         pss = {n: pss_bytes(p) / 2**20 for n, p in pids.items()}
     note = ", ".join(f"{n} {v:.2f}" for n, v in used.items())
-    yield Figure("idle: CPU of all five", sum(used.values()), "% of a core", 2.0, note=note)
+    yield Figure("idle: CPU of all five", sum(used.values()), "% of a core", 0.8, note=note)
     note = ", ".join(f"{n} {v:.0f}" for n, v in pss.items())
-    yield Figure("idle: memory of all five (PSS)", sum(pss.values()), "MiB", 450.0, note=note)
+    yield Figure("idle: memory of all five (PSS)", sum(pss.values()), "MiB", 320.0, note=note)
 
 
 def flow() -> Iterator[Figure]:

@@ -14,7 +14,7 @@ from headway.logs import get_logger
 from headway.mount import Layout, MountProbe
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
-from headway.store import Database
+from headway.store import Database, Timers
 
 from .asgi.application import application
 from .asgi.server import WebServer
@@ -29,6 +29,8 @@ from .files.quotas import SpaceQuotas
 from .files.service import Files
 from .files.trash import Trash
 from .files.upload_target import FileUploadTarget
+from .job_events.event_log import JobEventLog
+from .job_events.reading import EventReading
 from .jobs.account_jobs import AccountJobs
 from .jobs.account_removal import AccountRemoval
 from .jobs.job_file_process import JobFileProcess
@@ -53,6 +55,7 @@ from .registries.service import Registries
 from .registries.vault import Vault
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
+from .tables import timer_table
 from .uploads.service import Uploads
 from .uploads.upload_files import UploadFiles
 from .uses.jobs import JobManagerLookup
@@ -102,7 +105,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token)
-    servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders)
+    servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events)
     add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)
@@ -173,6 +176,13 @@ def assemble(
     service.side_task("uploads", uploads.run)
     service.on_refuse(uploads.refuse)
     service.on_stop(uploads.close)
+    timers = Timers(timer_table, db, clock)
+    service.on_start(timers.open)
+    service.side_task("timers", timers.run)
+    job_events = JobEventLog(db, clock, timers, days=settings.event_days)
+    service.on_start(job_events.open)
+    service.on_refuse(job_events.close)
+    event_reading = EventReading(job_events, clock)
     hub = PageEventHub(clock)
     hub.listen_to_jobs(uses.on_jobs, uses.gap)
     hub.listen_to_jobs(spaces.on_jobs, lambda: None)
@@ -221,6 +231,8 @@ def assemble(
         submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
         jobs=jobs,
         job_folders=job_folders,
+        job_events=job_events,
+        event_reading=event_reading,
         logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
@@ -239,7 +251,7 @@ def assemble(
         pinning=pinning,
         hub=hub,
         readiness=Readiness(service.health, services, mount),
-        metrics=HttpMetrics(lambda: hub.streams),
+        metrics=HttpMetrics(lambda: hub.streams + event_reading.streams),
     )
 
 
@@ -274,6 +286,7 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_max_bytes=http.code_max_bytes,
         code_max_files=http.code_max_files,
         code_keep_s=http.code_keep_s,
+        event_days=config.retention.event_days,
     )
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .files.quotas import SpaceQuotas
     from .files.service import Files
     from .files.trash import Trash
+    from .job_events.event_log import JobEventLog
+    from .job_events.reading import EventReading
     from .jobs.account_jobs import AccountJobs
     from .jobs.account_removal import AccountRemoval
     from .jobs.service import Jobs
@@ -48,6 +50,8 @@ class Parts:
     submit: Submit
     jobs: Jobs
     job_folders: JobFolders
+    job_events: JobEventLog
+    event_reading: EventReading
     logs: Logs
     cluster: QueueAndNodes
     homes: Homes

@@ -10,6 +10,7 @@ from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
 from .auth.accounts import Accounts
 from .auth.views import account_to_pb
+from .job_events.event_log import JobEventLog
 from .logs.job_folders import JobFolders
 from .needs.pinning import Pinning
 from .registries.service import Registries
@@ -18,11 +19,19 @@ from .registries.service import Registries
 class HttpServerService(HttpServerServicer):
     """See proto/headway/rpc/v1/http_server.proto."""
 
-    def __init__(self, accounts: Accounts, pinning: Pinning, registries: Registries, folders: JobFolders) -> None:
+    def __init__(
+        self,
+        accounts: Accounts,
+        pinning: Pinning,
+        registries: Registries,
+        folders: JobFolders,
+        job_events: JobEventLog,
+    ) -> None:
         self._accounts = accounts
         self._pinning = pinning
         self._registries = registries
         self._folders = folders
+        self._job_events = job_events
 
     async def ResolveUser(self, request: hs.ResolveUserRequest, context: Any) -> hs.ResolveUserReply:
         account = self._accounts.get(request.name)
@@ -51,3 +60,6 @@ class HttpServerService(HttpServerServicer):
 
     async def RemoveJobFolders(self, request: hs.RemoveJobFoldersRequest, context: Any) -> hs.RemoveJobFoldersReply:
         return hs.RemoveJobFoldersReply(gone=await self._folders.remove(request.job_ids))
+
+    async def ApplyJobEvents(self, request: hs.ApplyJobEventsRequest, context: Any) -> hs.ApplyJobEventsReply:
+        return hs.ApplyJobEventsReply(last_seq=await self._job_events.apply(request))

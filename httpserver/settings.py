@@ -40,6 +40,7 @@ class Settings:
     code_max_bytes: int = 1 << 30  # of one snapshot
     code_max_files: int = 100_000
     code_keep_s: float = 30 * 86400.0
+    event_days: int = 30
 
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import MetaData
 
+from headway.store import TimerTable
+
 metadata = MetaData()
+
+timer_table = TimerTable(metadata)

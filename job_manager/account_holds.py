@@ -6,10 +6,14 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
+from headway.model.job_events import JobEventWord
+
 from .job import LiveJob
 from .store import LIVE
 from .tables import held_account, job
 from .transaction import JobTransaction
+
+_BY = "Headway, since the account was disabled or enabled"
 
 
 def hold_accounts(tx: JobTransaction, accounts: Collection[str]) -> int:
@@ -18,11 +22,19 @@ def hold_accounts(tx: JobTransaction, accounts: Collection[str]) -> int:
     changed = 0
     for name in sorted(wanted - known):
         tx.conn.execute(insert(held_account).values(name=name))
-        changed += sum(live.hold_for_account(tx.steady) for live in _jobs_of(tx, name))
+        for live in _jobs_of(tx, name):
+            changed += _told(tx, live, live.hold_for_account(tx.steady), JobEventWord.HELD)
     for name in sorted(known - wanted):
         tx.conn.execute(delete(held_account).where(held_account.c.name == name))
-        changed += sum(live.release_for_account(tx.steady) for live in _jobs_of(tx, name))
+        for live in _jobs_of(tx, name):
+            changed += _told(tx, live, live.release_for_account(tx.steady), JobEventWord.RELEASED)
     return changed
+
+
+def _told(tx: JobTransaction, live: LiveJob, tasks: int, word: JobEventWord) -> int:
+    if tasks:
+        live.tell(word, tx.now, by=_BY, tasks=tasks)
+    return tasks
 
 
 def is_held(conn: Connection, account: str) -> bool:

@@ -14,21 +14,22 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
 
+from . import forgetting
 from .comparing.comparison import Comparison
 from .delivery import Delivery
+from .event_delivery import GATHER_S, MOST_BYTES, EventDelivery
 from .hub import JobEventHub
 from .job_writer import JobWriter
+from .outgoing_events import OutgoingEvents
 from .peers import HttpServerPeer, NoFolders, TaskManagerPeer
 from .ports import JobFoldersPort
 from .removal.prune import Pruning
 from .removal.sweeper import Sweeper
 from .servicer import JobManagerService
-from .tables import TASK_MANAGER, outbox
+from .tables import HTTP_SERVER, TASK_MANAGER, event_outbox, outbox
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
-
-_TIDY_EVERY_S = 6 * 3600.0
 
 
 async def serve(config: HeadwayConfig) -> None:
@@ -80,20 +81,25 @@ async def build(
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
     folders: JobFoldersPort = NoFolders()
+    events = OutgoingEvents(told=bool(http_server))
     if http_server:
         http_peer = Peer("HttpServer", http_server, token=token, clock=clock)
         service.on_stop(http_peer.close)
-        folders = HttpServerPeer(http_peer)
+        folders = event_port = HttpServerPeer(http_peer)
+        send = EventDelivery(events, event_port).send
+        event_pump = event_outbox.pump(db, HTTP_SERVER, send, clock, max_bytes=MOST_BYTES, gather_s=GATHER_S)
+        service.side_task("events", event_pump.run)
     hub = JobEventHub()
     jobs = JobWriter(
         db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
-        queued_tasks_per_user=queued_tasks_per_user, rules=rules,
+        queued_tasks_per_user=queued_tasks_per_user, rules=rules, events=events,
     )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
     pruning = Pruning(db, jobs, task_manager_port)
     servicer = JobManagerService(db, jobs, hub, comparison, pruning)
     add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    service.on_start(lambda: events.open(db))
     service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)
@@ -103,11 +109,5 @@ async def build(
     if compare_s:
         service.side_task("comparison", comparison.run)
     service.side_task("removal", Sweeper(db, jobs, task_manager_port, folders, clock).run)
-    service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
+    forgetting.start(service, db, clock)
     return server
-
-
-async def _forget_old_requests(jobs: JobWriter, clock: Clock) -> None:
-    while True:
-        await clock.sleep(_TIDY_EVERY_S)
-        await jobs.forget_old_requests()

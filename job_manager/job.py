@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from headway.errors import Conflict, NotFound
 from headway.ids import JobId
 from headway.jobfile.spec import Priority
+from headway.model.job_events import JobEventWord
 from headway.model.reasons import EndReason, EndWord
 from headway.states import (
     JOB,
@@ -28,6 +29,7 @@ from headway.states import (
 from . import waiting_limit
 from .graph import rollup
 from .graph.dag_progress import DagProgress, Needs, TaskStateChange
+from .job_event import OutgoingJobEvent
 
 _RESULTS = frozenset(
     {
@@ -177,6 +179,7 @@ class LiveJob:
         self.dirty_job = False
         self.just_ended = False
         self.commands: list[Command] = []
+        self.events: list[OutgoingJobEvent] = []  # to be told once it is stored
         self._tails_s = tails_s
         self._count()
 
@@ -243,6 +246,7 @@ class LiveJob:
     def _on_start(self, event: TaskReport) -> None:
         if self.record.state is JobState.PENDING:
             self._job_event(JobEventKind.TASK_STARTED)
+            self.tell(JobEventWord.STARTED, event.process_started_at or event.at)
         if self.record.started_at is None:
             self.record.started_at = event.process_started_at or event.at
             self.dirty_job = True
@@ -360,6 +364,22 @@ class LiveJob:
             self._release(number, steady)
         return len(numbers)
 
+    def tell(self, word: JobEventWord, at: float, *, task: str = "", by: str = "", tasks: int = 0) -> None:
+        """Notes an event of the job as a whole, or of what somebody asked of one task."""
+        ended = word is JobEventWord.ENDED
+        reason = self.record.reason if ended else None
+        state = self.states[self.numbers[task]] if task else self.record.state
+        self.events.append(OutgoingJobEvent(word, at, task, state=state, reason=reason, by=by, tasks=tasks))
+
+    def _tell_task_end(self, number: int, state: TaskState, now: float) -> None:
+        record = self.tasks[number]
+        self.events.append(
+            OutgoingJobEvent(
+                JobEventWord.TASK_ENDED, now if record.ended_at is None else record.ended_at, self.names[number],
+                record.generation, record.attempt, state, record.reason,
+            )
+        )  # fmt: skip
+
     def _hold(self, number: int, steady: float) -> bool:
         record = self.tasks[number]
         if record.held_at is not None:
@@ -422,6 +442,7 @@ class LiveJob:
                 record.reason = EndReason(EndWord.SKIPPED, detail=self._why_skipped(one))
             if one.state in TASK_ENDED:
                 record.held_at, record.account_hold = None, False
+                self._tell_task_end(one.task, one.state, now)
                 if one.state in TASK_FAILURES and self.record.reason is None:
                     self._set_reason(record.reason, self.names[one.task])
         if moved:
@@ -445,6 +466,7 @@ class LiveJob:
             self.record.ended_at = now
             self.record.held = False
             self.just_ended = True
+            self.tell(JobEventWord.ENDED, now)
 
     def _job_event(self, event: JobEventKind) -> None:
         after = JOB.after(self.record.state, event)

@@ -20,6 +20,7 @@ from headway.clock import Clock
 from headway.errors import Conflict, HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem
 from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
+from headway.model.job_events import JobEventWord
 from headway.model.reasons import EndReason, EndWord
 from headway.model.retention import EndedJob, RetentionRules
 from headway.rpc import convert
@@ -33,6 +34,7 @@ from .cache import JobCache
 from .graph.dag import Dag
 from .hub import JobChange, JobEventHub
 from .job import JobRecord, LiveJob, TaskRecord, TaskReport, check_removable
+from .outgoing_events import OutgoingEvents
 from .ports import TaskManagerPort
 from .tables import outbox
 from .transaction import JobTransaction
@@ -46,8 +48,6 @@ OF_WHOLE_JOBS = frozenset({"pin", "unpin", "delete"})
 
 # Tasks of live jobs kept in memory, at about a kilobyte each.
 _TASKS_IN_MEMORY = 60_000
-# A request that is repeated later than this is taken for a new one.
-ACTIONS_KEPT_S = 7 * 86_400.0
 _WARNINGS_SHOWN = 10
 _FEW_TASKS = 20  # looked at in about a millisecond
 _NO_NODES = "No machine is connected yet; it waits until one is that can run it."
@@ -87,6 +87,7 @@ class JobWriter:
         max_tasks_per_job: int = 10_000,
         queued_tasks_per_user: int = 0,
         rules: RetentionRules | None = None,
+        events: OutgoingEvents | None = None,
         tasks_in_memory: int = _TASKS_IN_MEMORY,
     ) -> None:
         self._db = db
@@ -98,6 +99,7 @@ class JobWriter:
         self.removal_asked = asyncio.Event()  # set whenever jobs are to be removed
         self._cache = JobCache(tasks_in_memory)
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
+        self._events = events or OutgoingEvents(told=False)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
@@ -121,11 +123,6 @@ class JobWriter:
         """The life of the machine and the instant by the clock by which tasks age; None before it was read."""
         anchor = self._steady
         return None if anchor is None else (anchor.boot_id, anchor.now(self._clock))
-
-    async def forget_old_requests(self) -> None:
-        """Forget requests too old to be repeated."""
-        before = self._clock.now() - ACTIONS_KEPT_S
-        await self._db.write(lambda conn: store.forget_actions(conn, before))
 
     # -- submission -----------------------------------------------------------------------------
 
@@ -159,9 +156,9 @@ class JobWriter:
         if len(specs) > self._max_tasks:
             problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
             return None, [problem], []
-        dag, problems = await _computed(
-            len(specs), partial(job_validation.check_specs, specs, graph_only=header.graph_only)
-        )
+        check = partial(job_validation.check_specs, specs, graph_only=header.graph_only)
+        # A graph is for a thread, however small: its library is loaded with the first one.
+        dag, problems = await (asyncio.to_thread(check) if _has_needs(specs) else _computed(len(specs), check))
         if dag is None or header.graph_only:
             return dag, problems, []
         return dag, *await self._check_resources(header, specs)
@@ -258,7 +255,7 @@ class JobWriter:
                 return ActionResult(wire.job_to_pb(record, self.rules), known[1])
             if known is not None:
                 return ActionResult(wire.job_to_pb(live.record, self.rules), known[1])
-            changed = _act(tx, live, task, action, by)
+            changed = _told(tx, live, task, action, by)
             if request_id:
                 store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.now)
             return ActionResult(wire.job_to_pb(live.record, self.rules), changed)
@@ -366,6 +363,7 @@ class JobWriter:
 
     def _save(self, tx: JobTransaction) -> list[JobChange]:
         changes = []
+        self._events.store(tx.conn, tx.touched.values(), tx.removed, tx.now)
         for job_id, live in tx.touched.items():
             numbers = sorted(live.dirty)
             changed = bool(numbers) or live.dirty_job
@@ -374,6 +372,10 @@ class JobWriter:
             if self._hub.watched and (changed or job_id in tx.new):
                 changes.append(_change(tx.conn, live, numbers, self.rules))
         return changes
+
+
+def _has_needs(specs: Sequence[common_pb2.TaskSpec]) -> bool:
+    return any(spec.needs for spec in specs)
 
 
 async def _computed(tasks: int, call: Callable[[], R]) -> R:
@@ -436,6 +438,25 @@ def _take_events(tx: JobTransaction, events: Sequence[tuple[JobId, TaskReport]])
             log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
 
 
+_TOLD = {
+    "cancel": JobEventWord.CANCEL_ASKED,
+    "retry": JobEventWord.RETRIED,
+    "hold": JobEventWord.HELD,
+    "release": JobEventWord.RELEASED,
+}
+
+
+def _told(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: str) -> int:
+    """Does it, and notes that somebody asked for it, before what follows from it."""
+    place, held, state = len(live.events), live.record.held, live.record.state
+    changed = _act(tx, live, task, action, by)
+    word = _TOLD.get(action)
+    if word is not None and (changed or live.record.held is not held or live.record.state is not state):
+        live.tell(word, tx.now, task=task, by=by, tasks=changed)
+        live.events.insert(place, live.events.pop())
+    return changed
+
+
 def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: str) -> int:
     match action:
         case "cancel":
@@ -471,6 +492,7 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: fl
         task_count=len(dag.names),
     )
     live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=steady) for _ in dag.names])
+    live.tell(JobEventWord.SUBMITTED, now, by=record.owner, tasks=record.task_count)
     if account_held:
         # It was on its way while its account was disabled.
         live.hold_for_account(steady)

@@ -89,7 +89,7 @@ class TaskManagerPeer:
 
 
 class HttpServerPeer:
-    """A :class:`job_manager.ports.JobFoldersPort`."""
+    """A :class:`job_manager.ports.JobFoldersPort`, and a :class:`job_manager.ports.JobEventsPort`."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -99,6 +99,13 @@ class HttpServerPeer:
         request = http_server_pb2.RemoveJobFoldersRequest(job_ids=job_ids)
         reply = await self._peer.call(self._stub.RemoveJobFolders, request, deadline_s=_REMOVE_DEADLINE_S)
         return list(reply.gone)
+
+    async def apply_events(
+        self, batches: Sequence[http_server_pb2.JobEventBatch], told: http_server_pb2.JobEventBatch
+    ) -> None:
+        request = http_server_pb2.ApplyJobEventsRequest(batches=batches, told=told)
+        # The outbox tries again by itself.
+        await self._peer.call(self._stub.ApplyJobEvents, request, deadline_s=_APPLY_DEADLINE_S)
 
 
 class NoFolders:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.jobfile.spec import ResourceSpec
-from headway.rpc.v1 import task_manager_pb2
+from headway.rpc.v1 import http_server_pb2, task_manager_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,17 @@ class TaskManagerPort(Protocol):
 
     async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:
         """Would these be taken into the queue? Changes nothing; answers or fails within two seconds."""
+        ...
+
+
+class JobEventsPort(Protocol):
+    """Who is told of job events. Raises a HeadwayError when nobody answers."""
+
+    async def apply_events(
+        self, batches: Sequence[http_server_pb2.JobEventBatch], told: http_server_pb2.JobEventBatch
+    ) -> None:
+        """Hands events over, in order; returning means that they are stored there. Safe to repeat. ``told``: the last
+        batch that was handed over before."""
         ...
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
     false,
 )
 
-from headway.store import Outbox
+from headway.store import Outbox, TimerTable
 
 metadata = MetaData()
 
@@ -140,3 +140,9 @@ removal = Table(
 
 outbox = Outbox(metadata)
 TASK_MANAGER = "task-manager"
+
+# Job events on their way.
+event_outbox = Outbox(metadata, "event_outbox")
+HTTP_SERVER = "http-server"
+
+timer_table = TimerTable(metadata)

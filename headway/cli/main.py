@@ -42,6 +42,7 @@ _COMMANDS = {
     "unpin": (".retention", "unpin", "Let the rules of retention count again."),
     "delete": (".retention", "delete", "Delete ended jobs with their logs."),
     "jobs": (".retention", "jobs", "Many jobs at once: prune old ones."),
+    "events": (".events", "events", "Show or follow what happens to jobs."),
     "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show the waiting tasks, and why each one waits."),
     "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),

@@ -106,6 +106,11 @@ class Client:
         """One call below /api/v1: its JSON, or None for an empty answer."""
         return self._json(method, path, **kwargs)
 
+    def stream(self, path: str, params: Mapping[str, Any], *, silent_s: float) -> httpx.Response:
+        """An answer that goes on for long; the caller reads and closes it. After so much silence it breaks off."""
+        timeout = httpx.Timeout(30.0, read=silent_s)
+        return self._send("GET", path, params=params, stream=True, timeout=timeout)
+
     def download(self, path: str, target: BinaryIO, progress: Any = None) -> int:
         """Writes what a call below /api/v1 sends; returns how many bytes.
 

@@ -393,6 +393,12 @@ class RetentionSection(Section):
     log_bytes_per_account: SomeBytes | None = Field(
         default=None, description="the same for the jobs of each account; by default whatever they take"
     )
+    event_days: int = Field(
+        default=30,
+        ge=1,
+        le=36_500,
+        description="how many days job events are kept, for `headway events` and those who go on with a cursor",
+    )
     accounts: dict[str, AccountRetentionSection] = Field(
         default={},
         description='what holds for single accounts instead, such as `ann = {days = 365, log_bytes = "100GiB"}`',

@@ -8,10 +8,23 @@ How it is used:
     outbox = Outbox(metadata)                          # in the room's tables.py
     outbox.add(conn, "task-manager", "enqueue", message.SerializeToString(), now)   # inside a write
     service.side_task("outbox", outbox.pump(db, "task-manager", send, clock).run)   # delivers after the commit
+    timers.set(conn, "forget", job_id, after_s=3_600.0)        # inside a write; still happens after a restart
 """
 
 from .batcher import Batcher
 from .database import Database, after_commit
 from .outbox import Outbox, OutboxPump, OutboxRow
+from .timers import Handler, Timer, Timers, TimerTable
 
-__all__ = ["Batcher", "Database", "Outbox", "OutboxPump", "OutboxRow", "after_commit"]
+__all__ = [
+    "Batcher",
+    "Database",
+    "Handler",
+    "Outbox",
+    "OutboxPump",
+    "OutboxRow",
+    "Timer",
+    "TimerTable",
+    "Timers",
+    "after_commit",
+]

@@ -8,7 +8,8 @@ A room keeps its steps in `<room>/migrations/versions/NNNN_what.py`, ordinary Al
         op.add_column("jobs", sa.Column("priority", sa.Integer, nullable=False, server_default="0"))
 
 The file names alone tell the newest revision. So a start with nothing to do imports no Alembic, which would cost half
-a second and ten megabytes per process.
+a second and ten megabytes per process. An empty SQLite file needs none either: what all steps make of it is kept in
+`<room>/migrations/empty.sql`, which `scripts/render_tables` writes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, MetaData, inspect, text
+from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect, text
 
 from ..errors import HeadwayError
 from ..logs import get_logger
@@ -65,8 +66,33 @@ def migrate(engine: Engine, room: str, place: str) -> None:
                 f"{place} was written by a newer Headway (revision {stored}; this version knows up to {known[-1]}): "
                 "install that version again, or restore the backup made before the upgrade."
             )
-        _upgrade(conn, room)
+        statements = _of_empty(conn, room, known[-1])
+        for statement in statements:
+            conn.exec_driver_sql(statement)
+        if not statements:
+            _upgrade(conn, room)
     log.info("store.migrated", room=room, before=stored, now=known[-1])
+
+
+def all_steps(room: str) -> str:
+    """The statements that make of an empty SQLite file what all steps of the room make of it, as ``empty.sql``.
+
+    Raises:
+        HeadwayError: a step puts rows into a table; those would be missing.
+    """
+    engine = create_engine("sqlite://")
+    with engine.begin() as conn:
+        _upgrade(conn, room)
+        made = conn.exec_driver_sql("SELECT name, type, sql FROM sqlite_master ORDER BY rowid").all()
+        tables = [name for name, kind, _ in made if kind == "table" and not name.startswith("sqlite_")]
+        for table in tables:
+            if table != VERSION_TABLE and conn.exec_driver_sql(f'SELECT 1 FROM "{table}"').first():
+                raise HeadwayError(f"A migration of {room} puts rows into {table}; only tables can be kept.")
+    engine.dispose()
+    statements = [_lines(sql) for name, _, sql in made if sql and not name.startswith("sqlite_")]
+    statements.append(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES ('{revisions(room)[-1]}')")
+    head = f"-- Revision {revisions(room)[-1]}, written by scripts/render_tables."
+    return "\n\n".join([head, *(f"{statement};" for statement in statements)]) + "\n"
 
 
 def differences(engine: Engine, room: str, metadata: MetaData) -> list[Any]:
@@ -82,6 +108,24 @@ def _stored_revision(conn: Connection) -> str | None:
     if not inspect(conn).has_table(VERSION_TABLE):
         return None
     return conn.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+
+def _lines(sql: str) -> str:
+    return "\n".join(line.rstrip() for line in sql.splitlines() if line.strip())
+
+
+def _of_empty(conn: Connection, room: str, newest: str) -> list[str]:
+    """What makes an empty SQLite file whole at once; none for any other database, or where that is not kept."""
+    if conn.dialect.name != "sqlite" or inspect(conn).get_table_names():
+        return []
+    try:
+        kept = (_versions_folder(room).parent / "empty.sql").read_text("utf-8")
+    except FileNotFoundError:
+        return []
+    head, *statements = kept.rstrip("\n").split("\n\n")
+    if not head.startswith(f"-- Revision {newest},"):
+        return []  # a step is newer than the file
+    return statements
 
 
 def _upgrade(conn: Connection, room: str) -> None:

@@ -126,10 +126,14 @@ class Outbox:
         *,
         max_rows: int = 500,
         max_bytes: int = 2_000_000,
+        gather_s: float = 0.0,
         give_up: GiveUp | None = None,
     ) -> OutboxPump:
-        """The loop that delivers the events of one target; run it as a side task."""
-        pump = OutboxPump(self, db, target, send, clock, max_rows=max_rows, max_bytes=max_bytes, give_up=give_up)
+        """The loop that delivers the events of one target; run it as a side task. ``gather_s``: how long it waits
+        after an event for more of them, so that a stream of single events costs few calls."""
+        pump = OutboxPump(
+            self, db, target, send, clock, max_rows=max_rows, max_bytes=max_bytes, gather_s=gather_s, give_up=give_up
+        )
         self._pumps.append(pump)
         return pump
 
@@ -157,6 +161,7 @@ class OutboxPump:
         *,
         max_rows: int,
         max_bytes: int,
+        gather_s: float = 0.0,
         give_up: GiveUp | None,
     ) -> None:
         self.target = target
@@ -172,6 +177,7 @@ class OutboxPump:
         self._clock = clock
         self._max_rows = max_rows
         self._max_bytes = max_bytes
+        self._gather_s = gather_s
         self._give_up = give_up
         self._sent = 0  # highest acknowledged seq: rows up to it may still be in the table
         self._cut = False  # the last batch left rows behind, which were too many bytes
@@ -187,6 +193,8 @@ class OutboxPump:
         self._more.set()
         while True:
             await self._more.wait()
+            if self._gather_s:
+                await self._clock.sleep(self._gather_s)
             self._more.clear()
             try:
                 await self._deliver_all()

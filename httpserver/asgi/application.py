@@ -24,6 +24,7 @@ from ..api import (
     groups,
     health,
     images,
+    job_events,
     jobs,
     logs,
     registries,
@@ -68,8 +69,8 @@ def routes(parts: Parts | None) -> FastAPI:
     app.state.parts = parts
     # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
-        session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users, registries,
-        usage,
+        session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, job_events, users,
+        registries, usage,
     ):  # fmt: skip
         app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)

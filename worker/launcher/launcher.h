@@ -2,14 +2,15 @@
  *
  * It enforces the timeout, the grace and the lease without help from outside the container. It copies stdout
  * and stderr into spools on the local disk, and writes the end record before it ends. The binary is static and
- * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2500 lines of C,
- * and 78 kB built for x86-64.
+ * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2700 lines of C,
+ * and 84 kB built for x86-64.
  *
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   proof.c      whether box and mounts are those that the Worker made
  *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
  *   blame.c      which file of the image is at fault when that fails
+ *   processes.c  who lives in the container, and who of them is told first that the end comes
  *   spool.c      stdout and stderr to disk, with an index of times
  */
 #ifndef HEADWAY_LAUNCHER_H
@@ -168,6 +169,26 @@ pid_t start_child(const struct spec *spec, const struct identity *identity, int 
 void blame_exec(const char *path, int error, struct failure *failure);
 /* After a chdir that failed: which folder on the way is at fault. Returns false, as fail() does. */
 bool blame_workdir(const char *path, int error, struct failure *failure);
+
+/* --- processes.c ---------------------------------------------------------------------------------- */
+
+struct process {
+    pid_t pid, parent;
+    char state;
+    bool ours;
+    char name[16];    /* as the kernel cuts it */
+    uint64_t started; /* ticks since boot: a number that was given again is another process */
+};
+
+/* All processes of the container but the launcher, in a table that the next call fills anew. Outside of one (tests)
+ * these are the launcher's descendants: it is their reaper, so nobody escapes by a double fork. */
+size_t list_processes(bool is_init, const struct process **table);
+/* Those who are to end before all others: the main process. Where that is a shell which can't forward a signal, the
+ * program that it waits for. */
+size_t first_to_end(bool is_init, pid_t main_pid, struct process *chosen, size_t room);
+bool is_gone(const struct process *process);
+/* To all processes of the container but these. */
+void signal_others(bool is_init, int number, const struct process *these, size_t count);
 
 /* --- spool.c -------------------------------------------------------------------------------------- */
 

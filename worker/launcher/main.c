@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "launcher.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,6 +26,7 @@
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk blocks the program so long, then output is dropped */
 #define DEADLINE_DRIFT (2 * SECOND)
 #define LEFT_NAMES 5
+#define FIRST_AT_MOST 64
 #define FOREIGN_BOX 120 /* the exit code where something of the image is in the place of the box */
 
 enum phase { STARTING, RUNNING, ENDING, KILLING };
@@ -49,6 +49,9 @@ struct launcher {
     ns_t kill_at, killed_at, look_at, orders_at;
     const char *reason; /* set when something other than the program ends the attempt */
     const char *stop_word;
+    struct process first[FIRST_AT_MOST]; /* who got the TERM before all others */
+    size_t first_count;
+    bool rest_told;
     bool killed_outside;
     struct failure failure;
     int64_t oom_kills_before;
@@ -61,74 +64,11 @@ static ns_t earlier(ns_t a, ns_t b) { return a < b ? a : b; }
 
 /* --- the processes of the container -------------------------------------------------------------------- */
 
-struct process {
-    pid_t pid, parent;
-    char state;
-    bool ours;
-    char name[16]; /* as the kernel cuts it */
-};
-
-/* All processes of the container but the launcher. Outside of one (tests) these are the launcher's descendants: it is
- * their reaper, so nobody escapes by a double fork. */
-static size_t list_processes(const struct launcher *l, struct process *table, size_t room)
-{
-    size_t count = 0, kept = 0;
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-
-    if (proc == NULL)
-        return 0;
-    while ((entry = readdir(proc)) != NULL && count < room) {
-        char path[300], *text, *name, *after;
-        pid_t pid = atoi(entry->d_name);
-        if (pid <= 0 || pid == getpid())
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-        text = read_whole(AT_FDCWD, path, 4096, NULL);
-        if (text != NULL && (name = strchr(text, '(')) != NULL && (after = strrchr(name, ')')) != NULL &&
-            after[1] != '\0' && after[2] != '\0') {
-            struct process *process = &table[count++];
-            *after = '\0';
-            snprintf(process->name, sizeof process->name, "%.15s", name + 1);
-            process->pid = pid;
-            process->state = after[2];
-            process->parent = atoi(after + 4);
-            process->ours = l->is_init || process->parent == getpid();
-        }
-        free(text);
-    }
-    closedir(proc);
-    for (bool more = !l->is_init; more;) {
-        more = false;
-        for (size_t i = 0; i < count; i++)
-            for (size_t j = 0; j < count && !table[i].ours; j++)
-                if (table[j].ours && table[j].pid == table[i].parent)
-                    table[i].ours = more = true;
-    }
-    for (size_t i = 0; i < count; i++)
-        if (table[i].ours)
-            table[kept++] = table[i];
-    return kept;
-}
-
-static struct process processes[16384];
-
-/* The launcher's own kill(-1) would reach the whole machine when it is not process 1 of a container. */
-static void signal_everybody(const struct launcher *l, int number)
-{
-    if (l->is_init) {
-        kill(-1, number);
-        return;
-    }
-    size_t count = list_processes(l, processes, sizeof processes / sizeof *processes);
-    for (size_t i = 0; i < count; i++)
-        kill(processes[i].pid, number);
-}
-
 /* What the program left in the background is ended with it: the record names it, since it dies without a word. */
 static void note_left(struct launcher *l)
 {
-    size_t count = list_processes(l, processes, sizeof processes / sizeof *processes), named = 0;
+    const struct process *processes;
+    size_t count = list_processes(l->is_init, &processes), named = 0;
     char *at = l->left_names, *end = at + sizeof l->left_names;
 
     for (size_t i = 0; i < count; i++) {
@@ -221,8 +161,22 @@ static void kill_all(struct launcher *l, ns_t now)
         l->phase = KILLING;
         l->killed_at = now;
     }
-    signal_everybody(l, SIGKILL);
+    signal_others(l->is_init, SIGKILL, NULL, 0);
     l->look_at = now + KILL_AGAIN;
+}
+
+/* TERM for all others, once those who were told first have ended: a program that saves its work needs its helpers. */
+static void end_the_rest(struct launcher *l)
+{
+    bool waits = false;
+
+    for (size_t i = 0; i < l->first_count && !l->ended; i++)
+        waits = waits || !is_gone(&l->first[i]);
+    if (l->rest_told || waits)
+        return;
+    l->rest_told = true;
+    signal_others(l->is_init, SIGTERM, l->first, l->first_count);
+    signal_others(l->is_init, SIGCONT, l->first, l->first_count);
 }
 
 /* The first reason counts. A later one can only shorten the grace. */
@@ -233,13 +187,21 @@ static void end_for(struct launcher *l, const char *reason, const char *word, ns
     l->kill_at = earlier(l->kill_at, now + grace);
     if (l->phase == ENDING)
         return;
+    bool started = l->phase == RUNNING;
     say(&l->box, "ending: %s %s, grace %lld ms", reason, word, (long long)(grace / MS));
     l->reason = reason;
     l->stop_word = word;
     l->phase = ENDING;
-    signal_everybody(l, SIGTERM);
-    signal_everybody(l, SIGCONT); /* a stopped process would not see the TERM */
+    /* Before it runs there is nobody of the user's to be told first. */
+    if (started)
+        l->first_count = first_to_end(l->is_init, l->main_pid, l->first, FIRST_AT_MOST);
+    for (size_t i = 0; i < l->first_count; i++) {
+        say(&l->box, "TERM goes to %s (%d) first", l->first[i].name, (int)l->first[i].pid);
+        kill(l->first[i].pid, SIGTERM);
+        kill(l->first[i].pid, SIGCONT); /* a stopped process would not see the TERM */
+    }
     l->look_at = now + LOOK_WHILE_ENDING;
+    end_the_rest(l);
 }
 
 static void move_deadline(struct launcher *l, bool changed)
@@ -424,6 +386,8 @@ static void run(struct launcher *l)
                 return;
             }
         }
+        if (l->phase == ENDING)
+            end_the_rest(l);
         if (l->phase == ENDING && now >= l->look_at)
             l->look_at = now + LOOK_WHILE_ENDING;
     }

@@ -7,6 +7,58 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class JobEvent(_message.Message):
+    __slots__ = ("word", "at", "job_id", "owner", "job_name", "task", "generation", "attempt", "state", "reason", "by", "tasks")
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    word: str
+    at: float
+    job_id: str
+    owner: str
+    job_name: str
+    task: str
+    generation: int
+    attempt: int
+    state: str
+    reason: _common_pb2.EndReason
+    by: str
+    tasks: int
+    def __init__(self, word: _Optional[str] = ..., at: _Optional[float] = ..., job_id: _Optional[str] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., task: _Optional[str] = ..., generation: _Optional[int] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., by: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class JobEventBatch(_message.Message):
+    __slots__ = ("seq", "incarnation", "events")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    incarnation: str
+    events: _containers.RepeatedCompositeFieldContainer[JobEvent]
+    def __init__(self, seq: _Optional[int] = ..., incarnation: _Optional[str] = ..., events: _Optional[_Iterable[_Union[JobEvent, _Mapping]]] = ...) -> None: ...
+
+class ApplyJobEventsRequest(_message.Message):
+    __slots__ = ("batches", "told")
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
+    batches: _containers.RepeatedCompositeFieldContainer[JobEventBatch]
+    told: JobEventBatch
+    def __init__(self, batches: _Optional[_Iterable[_Union[JobEventBatch, _Mapping]]] = ..., told: _Optional[_Union[JobEventBatch, _Mapping]] = ...) -> None: ...
+
+class ApplyJobEventsReply(_message.Message):
+    __slots__ = ("last_seq",)
+    LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    last_seq: int
+    def __init__(self, last_seq: _Optional[int] = ...) -> None: ...
+
 class ResolveUserRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

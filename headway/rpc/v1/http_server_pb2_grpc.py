@@ -55,6 +55,11 @@ class HttpServerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersReply.FromString,
                 _registered_method=True)
+        self.ApplyJobEvents = channel.unary_unary(
+                '/headway.rpc.v1.HttpServer/ApplyJobEvents',
+                request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ApplyJobEventsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ApplyJobEventsReply.FromString,
+                _registered_method=True)
 
 
 class HttpServerServicer:
@@ -88,6 +93,13 @@ class HttpServerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApplyJobEvents(self, request, context):
+        """From JobManager's outbox, at least once, in order. An answer means: stored. What came before is dropped.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HttpServerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +122,11 @@ def add_HttpServerServicer_to_server(servicer, server):
                     servicer.RemoveJobFolders,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersReply.SerializeToString,
+            ),
+            'ApplyJobEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyJobEvents,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ApplyJobEventsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ApplyJobEventsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -221,6 +238,33 @@ class HttpServer:
             '/headway.rpc.v1.HttpServer/RemoveJobFolders',
             headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyJobEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.HttpServer/ApplyJobEvents',
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.ApplyJobEventsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.ApplyJobEventsReply.FromString,
             options,
             channel_credentials,
             insecure,

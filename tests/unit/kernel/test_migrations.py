@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, inspect, text
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, create_engine, inspect, text
+from sqlalchemy.exc import OperationalError
 
 from headway.errors import HeadwayError
-from headway.store import Database
+from headway.store import Database, migrations
 from headway.store.migrations import DatabaseTooNew, differences
+
+ROOT = Path(__file__).resolve().parents[3]
 
 STEPS = {
     "0001_first.py": """
@@ -133,13 +137,69 @@ async def test_tables_in_code_are_compared_with_the_steps(room: Room, tmp_path: 
     await db.close()
 
 
-@pytest.mark.parametrize("name", ["httpserver", "job_manager", "resource_manager", "task_manager", "worker"])
+ROOMS = ["httpserver", "job_manager", "resource_manager", "task_manager", "worker"]
+
+
+def schema_of(conn: Connection) -> dict[str, list[str]]:
+    """By the name of a table or index, the words that made it."""
+    found = conn.execute(text("SELECT name, sql FROM sqlite_master")).all()
+    return {name: (sql or "").split() for name, sql in found}
+
+
+@pytest.mark.parametrize("name", ROOMS)
+async def test_an_empty_file_becomes_what_all_steps_make_without_running_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_steps = create_engine(f"sqlite:///{tmp_path}/steps.db")
+    with by_steps.begin() as conn:
+        migrations._upgrade(conn, name)
+        wanted = schema_of(conn)
+    by_steps.dispose()
+    monkeypatch.setattr(migrations, "_upgrade", None)
+    db = await Database.open(str(tmp_path / "t.db"), room=name)
+    assert await db.read(schema_of) == wanted, "run scripts/render_tables"
+    stored = await db.read(lambda conn: conn.execute(text("SELECT version_num FROM alembic_version")).scalars().all())
+    assert stored == [migrations.revisions(name)[-1]]
+    await db.close()
+
+
+def test_what_an_empty_file_becomes_is_kept_fresh() -> None:
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "render_tables", "--check"], check=False)
+    assert done.returncode == 0, "run scripts/render_tables"
+
+
+async def test_a_kept_empty_file_older_than_the_steps_is_not_used(room: Room, tmp_path: Path) -> None:
+    room.has("0001_first.py")
+    (tmp_path / room.name / "migrations" / "empty.sql").write_text(migrations.all_steps(room.name))
+    room.has("0001_first.py", "0002_names.py")
+    db = await Database.open(str(tmp_path / "t.db"), room=room.name)
+    assert await columns(db) == {"alembic_version": ["version_num"], "jobs": ["id", "name"]}
+    await db.close()
+
+
+async def test_a_file_that_has_tables_gets_the_steps(room: Room, tmp_path: Path) -> None:
+    room.has("0001_first.py")
+    (tmp_path / room.name / "migrations" / "empty.sql").write_text(migrations.all_steps(room.name))
+    with sqlite3.connect(tmp_path / "t.db") as other:
+        other.execute("CREATE TABLE jobs (other TEXT)")
+    other.close()
+    with pytest.raises(OperationalError, match="jobs already exists"):
+        await Database.open(str(tmp_path / "t.db"), room=room.name)
+
+
+def test_steps_that_put_rows_in_are_not_kept(room: Room) -> None:
+    room.has("0001_first.py", "0002_names.py")
+    with pytest.raises(HeadwayError, match="puts rows into jobs"):
+        migrations.all_steps(room.name)
+
+
+@pytest.mark.parametrize("name", ROOMS)
 async def test_each_rooms_steps_build_its_tables(name: str, tmp_path: Path) -> None:
     db = await Database.open(str(tmp_path / "t.db"), room=name)
     await db.close()
 
 
-def test_a_start_with_nothing_to_do_imports_no_alembic(tmp_path: Path, repository: Path) -> None:
+def test_neither_a_first_start_nor_one_with_nothing_to_do_imports_alembic(tmp_path: Path, repository: Path) -> None:
     program = f"""
 import asyncio, sys
 from headway.store import Database
@@ -154,4 +214,4 @@ print("alembic" in sys.modules)
         ).stdout
         for _ in range(2)
     ]
-    assert said == ["True\n", "False\n"]
+    assert said == ["False\n", "False\n"]

@@ -202,3 +202,13 @@ async def test_numbers_go_on_above_one_that_was_heard_of_elsewhere(rig: Rig) -> 
     await rig.db.write(lambda conn: rig.outbox.go_on_after(conn, 7))
     await rig.db.write(lambda conn: rig.outbox.add(conn, "them", "k", b"y", NOW))
     assert await rig.db.read(rig.outbox.last_seq) == 42
+
+
+async def test_a_stream_of_single_events_costs_few_calls(rig: Rig, clock: FakeClock) -> None:
+    rig.pump(gather_s=0.2)
+    await eventually(lambda: clock.sleeping)
+    for number in range(10):
+        await rig.add(b"%d" % number)
+    await clock.advance(0.2)
+    await rig.received(*(b"%d" % number for number in range(10)))
+    assert rig.peer.calls == 1

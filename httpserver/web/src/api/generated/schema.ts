@@ -1141,6 +1141,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/job-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Job Events
+         * @description What happened to jobs and their tasks, oldest first. Every event comes to whoever goes on with the cursor of the
+         *     answer before; `gap` stands where some are missing.
+         */
+        get: operations["list_job_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/job-events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Job Events
+         * @description The same as server-sent events, from now on or behind a cursor. After a break, send the last id seen: nothing
+         *     is missed. A comment comes every 15 s so that proxies keep the line open.
+         */
+        get: operations["follow_job_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users": {
         parameters: {
             query?: never;
@@ -2491,6 +2533,102 @@ export interface components {
              */
             notices: string[];
         };
+        /**
+         * JobEvent
+         * @description A past fact of a job or of one task of it.
+         */
+        JobEvent: {
+            /**
+             * Cursor
+             * @description send it as `after` (or Last-Event-ID) to go on behind this event
+             */
+            cursor: string;
+            /**
+             * Kind
+             * @description submitted · started · task_ended · ended · cancel_asked · retried · held · released · removed · gap
+             */
+            kind: string;
+            /** At */
+            at: number;
+            /**
+             * Job Id
+             * @description empty: of no job (`gap`)
+             * @default
+             */
+            job_id: string;
+            /**
+             * Owner
+             * @default
+             */
+            owner: string;
+            /**
+             * Job Name
+             * @description where it is about the job as a whole
+             * @default
+             */
+            job_name: string;
+            /**
+             * Task
+             * @description empty: the job as a whole
+             * @default
+             */
+            task: string;
+            /**
+             * Generation
+             * @description counts the manual retries of the task, from 1
+             * @default 0
+             */
+            generation: number;
+            /**
+             * Attempt
+             * @description its last attempt; 0: there was none
+             * @default 0
+             */
+            attempt: number;
+            /**
+             * State
+             * @description that the job or task has then
+             * @default
+             */
+            state: string;
+            reason: components["schemas"]["Reason"] | null;
+            /**
+             * By
+             * @description who asked for it
+             * @default
+             */
+            by: string;
+            /**
+             * Tasks
+             * @description how many it concerns; of a gap: how many events are missing, 0: not known
+             * @default 0
+             */
+            tasks: number;
+        };
+        /** JobEventList */
+        JobEventList: {
+            /**
+             * Events
+             * @description oldest first
+             */
+            events: components["schemas"]["JobEvent"][];
+            /**
+             * Cursor
+             * @description send it as `after` to go on
+             */
+            cursor: string;
+            /**
+             * More
+             * @description whether there is more behind it already
+             */
+            more: boolean;
+        };
+        /**
+         * JobEventWord
+         * @description What happened to a job, or to one task of it.
+         * @enum {string}
+         */
+        JobEventWord: "submitted" | "started" | "task_ended" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
         /**
          * JobFile
          * @description A job file; docs/interfaces.md says what each field means.
@@ -7005,6 +7143,86 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Changes as they happen, until the client goes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_job_events: {
+        parameters: {
+            query?: {
+                /** @description a cursor that an answer gave: events behind it */
+                after?: string;
+                /** @description account name; `me`; default: your own, of admins everybody's */
+                owner?: string;
+                /** @description only events of this job (whole id) */
+                job?: string;
+                /** @description repeatable; default: any. Gaps come always */
+                kind?: components["schemas"]["JobEventWord"][] | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobEventList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_job_events: {
+        parameters: {
+            query?: {
+                /** @description a cursor that an answer gave: events behind it */
+                after?: string;
+                /** @description account name; `me`; default: your own, of admins everybody's */
+                owner?: string;
+                /** @description only events of this job (whole id) */
+                job?: string;
+                /** @description repeatable; default: any. Gaps come always */
+                kind?: components["schemas"]["JobEventWord"][] | null;
+            };
+            header?: {
+                /** @description browsers send it by themselves */
+                "last-event-id"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Job events as they happen; `data` is a JobEvent (JSON) */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -1,0 +1,35 @@
+"""Brings stored job events to HttpServer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.rpc.v1 import http_server_pb2 as hs
+from headway.store import OutboxRow
+
+from .outgoing_events import OutgoingEvents
+from .ports import JobEventsPort
+
+# So long after an event it is waited for more of them: a stream of ends costs a few calls a second, not hundreds.
+GATHER_S = 0.2
+# Of one call: HttpServer stores it in some hundredths of a second, though much may have piled up while it was away.
+MOST_BYTES = 200_000
+
+
+class EventDelivery:
+    """The `send` of the outbox's pump: returns once HttpServer has stored all rows."""
+
+    def __init__(self, events: OutgoingEvents, http_server: JobEventsPort) -> None:
+        self._events = events
+        self._http_server = http_server
+        self._told = hs.JobEventBatch()  # the last one that HttpServer has stored
+
+    async def send(self, rows: Sequence[OutboxRow]) -> None:
+        batches = []
+        for row in rows:
+            batch = hs.JobEventBatch.FromString(row.payload)
+            batch.seq = row.seq
+            batches.append(batch)
+        await self._http_server.apply_events(batches, self._told)
+        self._told = hs.JobEventBatch(incarnation=batches[-1].incarnation, seq=batches[-1].seq)
+        self._events.delivered(sum(len(row.payload) for row in rows))

@@ -1,0 +1,33 @@
+-- Revision 0001, written by scripts/render_tables.
+
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL,
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+CREATE TABLE node (
+	id TEXT NOT NULL,
+	incarnation BIGINT NOT NULL,
+	address TEXT NOT NULL,
+	admission TEXT NOT NULL,
+	note TEXT NOT NULL,
+	version TEXT NOT NULL,
+	labels TEXT NOT NULL,
+	registered_at FLOAT NOT NULL,
+	seen_at FLOAT NOT NULL,
+	status BLOB NOT NULL,
+	PRIMARY KEY (id)
+);
+
+CREATE TABLE usage (
+	node_id TEXT NOT NULL,
+	at FLOAT NOT NULL,
+	span_s FLOAT NOT NULL,
+	reading BLOB NOT NULL,
+	PRIMARY KEY (node_id, at)
+)
+ WITHOUT ROWID;
+
+CREATE INDEX ix_usage_at ON usage (at);
+
+INSERT INTO alembic_version (version_num) VALUES ('0001');
