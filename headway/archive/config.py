@@ -12,8 +12,8 @@ from .model import ArchiveLimits, ArchiveRefused
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CREATED_BY = 500
-# Settings by the words of a Dockerfile.
-_WORDS = {"Entrypoint": "ENTRYPOINT", "Cmd": "CMD", "User": "USER", "WorkingDir": "WORKDIR"}
+# Settings that a task may use, by the words of a Dockerfile. CMD is shown, and never run here.
+_WORDS = {"Entrypoint": "ENTRYPOINT", "User": "USER", "WorkingDir": "WORKDIR"}
 
 
 @dataclass(frozen=True, slots=True)
