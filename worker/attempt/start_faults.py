@@ -21,9 +21,12 @@ from .launch_spec import argv, image_entrypoint, working_dir
 
 _QUOTED = 200
 # What the system's own words add to the launcher's.
-_ERRNO_WORDS = re.compile(r" \((Exec format error|Permission denied)\)$")
+_ERRNO_WORDS = re.compile(r" \((Exec format error|Permission denied|Operation not permitted)\)$")
 # Faults of a machine, whoever asked.
 _OF_MACHINE = frozenset({"EIO", "ENOMEM", "EAGAIN", "EMFILE", "ENFILE", "ESTALE", "ENOTCONN", "ETIMEDOUT", "ETXTBSY"})
+_OF_PROGRAM = frozenset(
+    {"ENOENT", "ENOTDIR", "EACCES", "EPERM", "ENOEXEC", "ELOOP", "ELIBBAD", "EISDIR", "EINVAL", "ENAMETOOLONG"}
+)
 _LARGE_ENV_BYTES = 512 << 10
 
 
@@ -86,7 +89,7 @@ def start_fault(record: EndRecord, node: str, asked: StartAsked) -> EndReason:
 def _of_program(errno: str, said: str, asked: StartAsked) -> EndReason | None:
     if errno == "E2BIG":
         return _too_long(asked)
-    if errno not in ("ENOENT", "ENOTDIR", "EACCES", "ENOEXEC", "ELOOP", "ELIBBAD", "EISDIR", "EINVAL", "ENAMETOOLONG"):
+    if errno not in _OF_PROGRAM:
         return None
     if asked.entrypoint_unknown:
         detail = f"What the image's ENTRYPOINT and the job's `command` name can't be run: {said or errno}."

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define HEAD_BYTES 4096
@@ -133,6 +134,11 @@ void blame_exec(const char *path, int error, struct failure *failure)
     if (error == EACCES && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0) {
         fail(failure, STAGE_EXEC, error, "the user %u may not run %.100s, its owner is %u and its mode %04o (%s)",
              (unsigned)geteuid(), path, (unsigned)info.st_uid, (unsigned)info.st_mode & 07777, strerror(error));
+        return;
+    }
+    if (error == EPERM && getxattr(path, "security.capability", NULL, 0) >= 0) {
+        fail(failure, STAGE_EXEC, error, "the file %.100s asks for capabilities, which no task has (%s)", path,
+             strerror(error));
         return;
     }
     size_t size = read_head(path, head);

@@ -92,6 +92,15 @@ def fault(
         ),
         (
             EXEC,
+            "EPERM",
+            "the file /bin/ping asks for capabilities, which no task has (Operation not permitted)",
+            {"command": ("/bin/ping",)},
+            COMMAND,
+            "The program of the job's `command` can't be run: the file /bin/ping asks for capabilities, which no task "
+            "has.",
+        ),
+        (
+            EXEC,
             "E2BIG",
             "Argument list too long",
             LIST,

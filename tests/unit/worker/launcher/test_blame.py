@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import struct
@@ -92,3 +93,15 @@ def test_a_loader_that_is_not_there_is_named(launch: Runs, folder: Path) -> None
         "system or libc",
         end.error,
     )
+
+
+def test_a_file_that_asks_for_capabilities_is_named(launch: Runs, folder: Path) -> None:
+    """As ping has them in many images. It used to be the machine's fault, and was tried on others."""
+    program = folder / "p"
+    program.write_bytes(Path("/usr/bin/env").resolve().read_bytes())
+    program.chmod(0o755)
+    net_raw, effective = 1 << 13, 0x02000001
+    os.setxattr(program, "security.capability", struct.pack("<IIIII", effective, net_raw, 0, 0, 0))
+    end = launch(str(program), drop_caps=True).end()
+    assert (end.stage, end.errno) == (StartStage.EXEC, "EPERM")
+    assert end.error == f"the file {program} asks for capabilities, which no task has (Operation not permitted)"
