@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 
@@ -39,6 +40,9 @@ from .ports import TaskManagerPort
 from .tables import outbox
 from .transaction import JobTransaction
 from .waiting_counter import WaitingCounter
+
+if TYPE_CHECKING:
+    from .metrics import JobNumbers
 
 log = get_logger(__name__)
 R = TypeVar("R")
@@ -101,7 +105,13 @@ class JobWriter:
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
         self._events = events or OutgoingEvents(told=False)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
+        self.numbers: JobNumbers | None = None
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
+
+    @property
+    def inbox(self) -> Batcher[Operation, Any]:
+        """Where operations wait for their transaction."""
+        return self._inbox
 
     async def close(self) -> None:
         """Finish what was accepted; take no more."""
@@ -136,6 +146,19 @@ class JobWriter:
         """
         if header.known_only:
             return await self._made_before(header) or SubmitResult()
+        storing = not (header.dry_run or header.graph_only)
+        if not storing or self.numbers is None:
+            return await self._submit(header, specs)
+        try:
+            result = await self._submit(header, specs)
+        except HeadwayError as error:
+            if error.http_status < 500:
+                self.numbers.submitted("refused")
+            raise
+        self.numbers.submitted("known" if result.already_known else "stored" if result.job_id else "refused")
+        return result
+
+    async def _submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> SubmitResult:
         _check_header(header, specs)
         dag, problems, warnings = await self._check(header, specs)
         if header.dry_run or header.graph_only:
@@ -306,7 +329,7 @@ class JobWriter:
 
         def operation(tx: JobTransaction) -> list[str]:
             chosen = [job.id for job in jobs if _still_removable(tx.record(job.id), job)]
-            tx.remove(chosen)
+            tx.remove(chosen, why)
             return chosen
 
         removed: list[str] = await self._inbox.submit(operation) if jobs else []
@@ -351,6 +374,8 @@ class JobWriter:
         self._steady = anchors[-1]
         self._waiting_counter.commit()
         self._cache.shrink()
+        if self.numbers is not None:
+            self.numbers.ended([state for _, state, now in ended if now])
         for job_id, state, now in ended:
             self._cache.drop(job_id)
             if now:
@@ -409,8 +434,9 @@ def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
     """The sentence for whoever asks for a job that can't be shown."""
     if store.load_record(conn, job_id) is not None:
         return f"The job {job_id} is being deleted; nothing can be done with it any more."
-    if removal_store.is_marked(conn, job_id):
-        return f"The job {job_id} was deleted."
+    if (fate := removal_store.fate(conn, job_id)) is not None:
+        at, why = fate
+        return f"The job {job_id} was deleted on {datetime.fromtimestamp(at, UTC).date()} {why}".rstrip() + "."
     return f"There is no job {job_id!r}. {rules.sentence}".strip()
 
 
@@ -475,7 +501,7 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
             live.pin(action == "pin")
         case "delete":
             check_removable(live.record)
-            tx.remove([live.record.id])
+            tx.remove([live.record.id], f"by {by}" if by else "")
     return 0
 
 

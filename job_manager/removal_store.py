@@ -53,11 +53,17 @@ def is_marked(conn: Connection, job_id: str) -> bool:
     return conn.execute(_MARK, {"key": job_id}).first() is not None
 
 
-def mark(conn: Connection, job_ids: Iterable[str], now: float) -> None:
+def fate(conn: Connection, job_id: str) -> tuple[float, str] | None:
+    """When and why a job was removed; None: it was not, or long ago."""
+    row = conn.execute(select(removal.c.marked_at, removal.c.why).where(removal.c.job_id == job_id)).first()
+    return None if row is None else (row.marked_at, row.why)
+
+
+def mark(conn: Connection, job_ids: Iterable[str], now: float, why: str = "") -> None:
     """From now on these jobs do not show, and nothing but their removal happens to them."""
     after_seq = outbox.last_seq(conn)
     rows = [
-        {"job_id": one, "marked_at": now, "after_seq": after_seq, "looks_left": _ROWS_HERE, "due_at": now}
+        {"job_id": one, "marked_at": now, "after_seq": after_seq, "looks_left": _ROWS_HERE, "due_at": now, "why": why}
         for one in job_ids
     ]
     if rows:

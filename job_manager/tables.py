@@ -135,6 +135,7 @@ removal = Table(
     Column("after_seq", BigInteger, nullable=False),  # once no command up to this one is on its way
     Column("looks_left", Integer, nullable=False),  # for what came late; more than there are: its rows are here
     Column("due_at", Float, nullable=False),
+    Column("why", Text, nullable=False, server_default=""),  # reads on after "was deleted on DATE"
     Index("ix_removal_due", "due_at"),
 )
 

@@ -60,9 +60,9 @@ class JobTransaction:
         live = self.touched.get(job_id) or self._cache.get(job_id)
         return live.record if live is not None else store.load_record(self.conn, job_id)
 
-    def remove(self, job_ids: Sequence[str]) -> None:
+    def remove(self, job_ids: Sequence[str], why: str) -> None:
         """These ended jobs are to be removed. From now on they do not show, and nothing else happens to them."""
-        removal_store.mark(self.conn, job_ids, self.now)
+        removal_store.mark(self.conn, job_ids, self.now, why)
         for job_id in job_ids:
             if (live := self.touched.get(job_id)) is not None:
                 live.record.request_id = None  # as in its row, which may be saved once more

@@ -211,10 +211,11 @@ class ContainerFiles:
 
 
 class Runtime(Protocol):
-    """Runs one container for each attempt. There are two: Docker and scripted.
+    """Runs one container for each attempt. Headway has two, Docker and scripted, and packages add others.
 
-    *Making one.* ``DockerRuntime.from_config(config, attempts_dir)`` in ``runtime/docker.py``. The files of the box
-    belong to ``runtime.boxed.BoxedRuntime``. ``tests/contracts/test_runtime.py`` tests every runtime.
+    *Making one.* ``runtime.registry`` finds its class by an entry point, and ``RuntimeKind.from_setup`` makes it
+    (docs/runtimes.md). The files of the box belong to ``runtime.boxed.BoxedRuntime``.
+    ``tests/contracts/test_runtime.py`` tests every runtime.
 
     *Identity.* A container belongs to exactly one attempt. It is found by its name (the cluster's and the attempt's),
     and by labels with cluster, node id, job, task and number. A container without these labels is never touched. An
@@ -238,7 +239,9 @@ class Runtime(Protocol):
     and ``renew`` use only the local disk and raise only OSError.
     """
 
-    name: str  # "docker" | "scripted": Capacity.runtime
+    name: str  # that of its entry point: Capacity.runtime
+    simulates: bool  # no program runs: nothing is kept apart from anything, and the platform log says so
+    any_image: bool  # every image counts as there, so that no name of one is looked up at submit
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         """Connect and begin to watch.

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from ..client import Client
+from ..errors import HeadwayError
 from ..model.retention import parse_age
 from ..units import BadValue, counted
 from .common import Reference, ReferenceType, client, moment, output_option, print_json, size
@@ -21,7 +22,7 @@ class _Age(click.ParamType):  # type: ignore[type-arg]
         try:
             parse_age(str(value))
         except BadValue as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(str(error) if error.message.endswith("?") else f"{error}.", param, ctx)
         return str(value)
 
 
@@ -80,10 +81,15 @@ def prune(older: str, dry_run: bool, user: str, everybody: bool, output: str) ->
     found = dict.fromkeys(("jobs", "tasks", "log_bytes", "unmeasured", "pinned"), 0)
     before = 0.0
     with client() as http:
-        for part in _parts(http, wish):
-            before = part["ended_before"]
-            for key in found:
-                found[key] += part[key]
+        try:
+            for part in _parts(http, wish):
+                before = part["ended_before"]
+                for key in found:
+                    found[key] += part[key]
+        except HeadwayError:
+            if found["jobs"] and not dry_run:
+                click.echo(f"{counted(found['jobs'], 'job')} deleted; the rest is still there:", err=True)
+            raise
     if output == "json":
         print_json({**found, "ended_before": before, "dry_run": dry_run})
         return

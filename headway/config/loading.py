@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,18 @@ def _validated(
             while key and key not in settings:
                 key = key.rpartition(".")[0]
             setting = settings.get(key, _Setting(None, ""))
-            found.append((setting.source, Problem(key, _clause(dict(item), key, setting.value))))
+            place, value = _inside(key, setting.value, item["loc"])
+            found.append((setting.source, Problem(place, _clause(dict(item), key, value))))
         return None
+
+
+def _inside(key: str, value: Any, loc: Sequence[int | str]) -> tuple[str, Any]:
+    """Where in a table the fault lies, and what stands there."""
+    for part in loc[key.count(".") + 1 :]:
+        if not isinstance(value, dict) or part not in value:
+            break
+        key, value = f"{key}.{part}", value[part]
+    return key, value
 
 
 def _with_token(
@@ -213,6 +223,10 @@ def _clause(item: dict[str, Any], key: str, value: Any) -> str:
             return f"must be at most {context['le']:.12g}{shown}"
         case "string_pattern_mismatch":
             return f"must match {context['pattern']}{shown}"
+        case "extra_forbidden":
+            return "is not known"
+        case "model_type":
+            return f"must be a table{shown}"
         case "string_too_short":
             return "must not be empty"
         case kind if kind.startswith("int"):

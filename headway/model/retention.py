@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..units import BadValue, parse_duration
+from ..units import BadValue, parse_duration, shown
 
 DAY_S = 86_400.0
 MOST_DAYS = 36_500
@@ -21,10 +21,18 @@ def parse_age(text: str) -> float:
     Raises:
         BadValue: it is none, or not above 0.
     """
-    if (days := re.fullmatch(r"([0-9]{1,5})d", text)) and 0 < int(days[1]) <= MOST_DAYS:
+    if re.fullmatch(r"\s*-.*|0+ ?[a-z]*", text, re.DOTALL):
+        raise BadValue(f"an age is more than 0, and not {shown(text)}; write for instance 90d")
+    if days := re.fullmatch(r"([0-9]{1,64}) ?d", text):
+        if int(days[1]) > MOST_DAYS:
+            raise BadValue(f"an age is at most {MOST_DAYS}d, and not {shown(text)}", suggestion=f"{MOST_DAYS}d")
         return int(days[1]) * DAY_S
-    if re.fullmatch(r"\s*-.*|0+[a-z]?", text):
-        raise BadValue(f"an age is more than 0, and not {text[:64]!r}; write for instance 90d")
+    if long := re.fullmatch(r"([0-9]{1,4}) ?(w|weeks?|y|years?)", text):
+        # A year has no fixed length, and nobody has to guess which one is meant.
+        meant = f"{int(long[1]) * (7 if long[2].startswith('w') else 365)}d"
+        raise BadValue(f"{shown(text)} is no age, since ages are in days; did you mean {meant}?", suggestion=meant)
+    if re.fullmatch(r"[0-9]+", text):
+        raise BadValue(f"{shown(text)} has no unit; write for instance 90d")
     return parse_duration(text)
 
 

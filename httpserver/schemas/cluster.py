@@ -102,7 +102,7 @@ class Node(ApiResponse):
     seen_at: float
     incarnation: int
     version: str
-    runtime: str = Field(description="docker, or scripted: starts nothing, for rehearsals")
+    runtime: str = Field(description="docker; scripted: starts nothing, for rehearsals; or what a package adds")
     architecture: str
     engine_version: str
     driver_version: str

@@ -1,4 +1,4 @@
--- Revision 0005, written by scripts/render_tables.
+-- Revision 0006, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -110,7 +110,7 @@ CREATE TABLE removal (
 	marked_at FLOAT NOT NULL,
 	after_seq BIGINT NOT NULL,
 	looks_left INTEGER NOT NULL,
-	due_at FLOAT NOT NULL,
+	due_at FLOAT NOT NULL, why TEXT DEFAULT '' NOT NULL,
 	PRIMARY KEY (job_id)
 );
 
@@ -146,4 +146,4 @@ CREATE TABLE timer_clock (
 	PRIMARY KEY (id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0005');
+INSERT INTO alembic_version (version_num) VALUES ('0006');

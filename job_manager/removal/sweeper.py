@@ -16,6 +16,7 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.retention import AgeLimit, EndedJob, RoomToMake
 from headway.store import Database
+from headway.units import counted
 from headway.waiting import wait
 
 from .. import removal_store
@@ -37,6 +38,7 @@ _LONGEST_RETRY_S = 30.0
 _COMMANDS_DUE_S = 0.2
 _NOT_YET_S = 5.0
 _WAITS_S = 60.0
+_NO_ROOM = "by the rules of retention, to make room for logs"
 
 
 class Sweeper:
@@ -95,9 +97,11 @@ class Sweeper:
         now = await self._jobs.age_clock()
         for limit in self._rules.age_limits(now):
             place = removal_store.FIRST
+            days = counted(self._rules.days_of(limit.owner) or 0, "day")
+            why = f"by the rules of retention, {days} after its end"
             while old := await self._old(limit, place):
                 place = old[-1].ended_at, old[-1].id
-                await self._jobs.remove([job for job in old if self._rules.too_old(job, now)], "its time is over")
+                await self._jobs.remove([job for job in old if self._rules.too_old(job, now)], why)
                 await self._clock.sleep(_PAUSE_S)
         if self._rules.by_bytes:
             try:
@@ -117,7 +121,7 @@ class Sweeper:
             if not page:
                 return  # the rest is of pinned jobs
             place = page[-1].ended_at, page[-1].id
-            await self._jobs.remove([job for job in page if room.goes(job)], "logs take more than they may")
+            await self._jobs.remove([job for job in page if room.goes(job)], _NO_ROOM)
             await self._clock.sleep(_PAUSE_S)
 
     # -- their removal ----------------------------------------------------------------------------

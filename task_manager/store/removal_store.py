@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, tuple_
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, select, tuple_
 
 from headway.model.reasons import EndWord
 from headway.states import TASK_ENDED, AttemptState, TaskState
@@ -14,6 +15,16 @@ from .tables import attempts, task_specs, tasks
 
 _TASKS_AT_ONCE = 100
 _LIVE = [state.value for state in TaskState if state not in TASK_ENDED]
+
+# Made once: a sweep runs them thousands of times.
+_JOBS: BindParameter[Any] = bindparam("jobs", expanding=True)
+_PLACE = tasks.c.job_id, tasks.c.name
+_CHOSEN = select(*_PLACE).where(tasks.c.job_id.in_(_JOBS)).order_by(*_PLACE).limit(_TASKS_AT_ONCE)
+_LAST = tuple_(bindparam("last_job"), bindparam("last_name"))
+_DELETED = [
+    delete(table).where(table.c.job_id.in_(_JOBS), tuple_(table.c.job_id, table.c.name) <= _LAST)
+    for table in (attempts, task_specs, tasks)
+]
 
 
 def live_tasks(conn: Connection, job_ids: Collection[str]) -> dict[str, str]:
@@ -37,18 +48,13 @@ def lost_on(conn: Connection, job_ids: Collection[str], nodes: Collection[str]) 
 def remove_some(conn: Connection, job_ids: Sequence[str]) -> bool:
     """Deletes some tasks of these jobs with all that belongs to them, and keeps their usage by day. False: none is
     left."""
-    place = tasks.c.job_id, tasks.c.name
-    chosen = select(*place).where(tasks.c.job_id.in_(job_ids)).order_by(*place).limit(_TASKS_AT_ONCE)
-    found = [(row.job_id, row.name) for row in conn.execute(chosen)]
+    found = [(row.job_id, row.name) for row in conn.execute(_CHOSEN, {"jobs": list(job_ids)})]
     if not found:
         return False
     last, here = found[-1], sorted({job_id for job_id, _ in found})
-    mine = attempts.c.job_id.in_(here) & (tuple_(attempts.c.job_id, attempts.c.name) <= tuple_(*last))
-    usage_days_store.add(conn, usage_store.load_days_of(conn, mine))
-    for table in (attempts, task_specs, tasks):
-        conn.execute(
-            delete(table).where(table.c.job_id.in_(here), tuple_(table.c.job_id, table.c.name) <= tuple_(*last))
-        )
+    usage_days_store.add(conn, usage_store.load_days_of(conn, here, last))
+    for statement in _DELETED:
+        conn.execute(statement, {"jobs": here, "last_job": last[0], "last_name": last[1]})
     return True
 
 

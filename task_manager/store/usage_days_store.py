@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Label, RowMapping, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Label, RowMapping, bindparam, case, func, insert, select, update
 
 from ..engine.usage import DAY_S, TimeSpan, UsageGrouping, UsageSums
 from .tables import usage_days
@@ -15,16 +15,21 @@ from .tables import usage_days
 _D = usage_days.c
 _SUMS = [field.name for field in fields(UsageSums)]
 _KEYS = {UsageGrouping.USER: _D.owner, UsageGrouping.NODE: _D.node_id, UsageGrouping.DAY: _D.day}
+_ADDED = (*_SUMS, "new_tasks")
+# Made once: a sweep runs it thousands of times.
+_MORE = (
+    update(usage_days)
+    .where(*(_D[name] == bindparam(f"more_{name}") for name in ("day", "owner", "node_id")))
+    .values({name: _D[name] + bindparam(f"more_{name}") for name in _ADDED})
+)
 
 
 def add(conn: Connection, rows: Iterable[RowMapping]) -> None:
     """Adds sums to those that are kept. A row has a day, an account, a node and the sums."""
     for row in rows:
-        values = {name: row[name] or 0 for name in (*_SUMS, "new_tasks")}
-        mine = (_D.day == row["day"], _D.owner == row["owner"], _D.node_id == row["node_id"])
-        more = {name: usage_days.c[name] + value for name, value in values.items()}
-        if not conn.execute(update(usage_days).where(*mine).values(**more)).rowcount:
-            keys = {name: row[name] for name in ("day", "owner", "node_id")}
+        values = {name: row[name] or 0 for name in _ADDED}
+        keys = {name: row[name] for name in ("day", "owner", "node_id")}
+        if not conn.execute(_MORE, {f"more_{name}": value for name, value in {**keys, **values}.items()}).rowcount:
             conn.execute(insert(usage_days), {**keys, **values})
 
 

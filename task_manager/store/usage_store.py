@@ -6,19 +6,23 @@ The database makes the sums, so that Python never reads a million attempts.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     FromClause,
     Label,
     RowMapping,
+    Select,
     and_,
+    bindparam,
     case,
     cast,
     distinct,
@@ -73,7 +77,7 @@ def load_usage(
         return _with_days(conn, by, span, owner=owner, now=now, limit=limit, offset=offset)
     held = _held(span, owner, now)
     if by is UsageGrouping.DAY:
-        days = _by_day(conn, held)
+        days = _by_day(conn.dialect.name, held)
         rows = select(days.c.day.label("key"), *_sums(days).values()).group_by(days.c.day).order_by(days.c.day)
         found: Sequence[RowMapping] = conn.execute(rows).mappings().all()
         total = conn.execute(select(*_sums(held).values())).mappings().one()
@@ -112,7 +116,7 @@ def _with_days(
             page.append(UsageRow("", total, GONE_JOBS))
         return UsageSummary(tuple(page), in_all + 1, whole)
     if by is UsageGrouping.DAY:
-        days = _by_day(conn, held)
+        days = _by_day(conn.dialect.name, held)
         found = (
             conn.execute(select(days.c.day.label("key"), *_sums(days).values()).group_by(days.c.day)).mappings().all()
         )
@@ -137,13 +141,24 @@ def _whole_days(span: TimeSpan, now: float) -> TimeSpan:
     return TimeSpan(span.from_at, max(span.to_at, (now // DAY_S + 1) * DAY_S))
 
 
-def load_days_of(conn: Connection, wanted: ColumnElement[bool]) -> Sequence[RowMapping]:
-    """What the ended attempts of a condition used, as rows of the table ``usage_days``."""
-    ever = TimeSpan(0.0, _EVER)
-    days = _by_day(conn, _part(ever, "", _A.freed_at).where(_A.freed_at.is_not(None), wanted).cte("held"))
+def load_days_of(conn: Connection, job_ids: Collection[str], last: tuple[str, str]) -> Sequence[RowMapping]:
+    """What the ended attempts of these jobs' tasks up to ``last`` used, as rows of the table ``usage_days``."""
+    wanted = {"jobs": list(job_ids), "last_job": last[0], "last_name": last[1]}
+    return conn.execute(_days_of(conn.dialect.name), wanted).mappings().all()
+
+
+@cache
+def _days_of(dialect: str) -> Select[Any]:
+    # Made once: a sweep asks it thousands of times, and SQLAlchemy takes far longer to make it than SQLite to answer.
+    jobs: BindParameter[Any] = bindparam("jobs", expanding=True)
+    last = tuple_(bindparam("last_job"), bindparam("last_name"))
+    mine = _part(TimeSpan(0.0, _EVER), "", _A.freed_at).where(
+        _A.freed_at.is_not(None), _A.job_id.in_(jobs), tuple_(_A.job_id, _A.name) <= last
+    )
+    days = _by_day(dialect, mine.cte("held"))
     new = _sum_if(and_(days.c.placed_at >= days.c.start_at, days.c.number == 1), 1).label("new_tasks")
     keys = days.c.day, days.c.owner, days.c.node_id
-    return conn.execute(select(*keys, *_sums(days).values(), new).group_by(*keys)).mappings().all()
+    return select(*keys, *_sums(days).values(), new).group_by(*keys)
 
 
 def _held(span: TimeSpan, owner: str, now: float) -> FromClause:
@@ -166,11 +181,11 @@ def _part(span: TimeSpan, owner: str, end: ColumnElement[Any]) -> Any:
     return query.where(_A.owner == owner) if owner else query
 
 
-def _by_day(conn: Connection, held: FromClause) -> FromClause:
+def _by_day(dialect: str, held: FromClause) -> FromClause:
     """The same, cut at each midnight of UTC; ``day`` counts from 1970."""
     # SQLite may have no floor function. Its cast cuts off; PostgreSQL's cast rounds.
     number = held.c.start_at / float(DAY_S)
-    first = cast(number if conn.dialect.name == "sqlite" else func.floor(number), BigInteger)
+    first = cast(number if dialect == "sqlite" else func.floor(number), BigInteger)
     cut = select(*held.c, first.label("day")).cte("cut", recursive=True)
     next_day = cut.c.day + 1
     rest = [column for column in cut.c if column.name != "day"]

@@ -223,6 +223,60 @@ def test_a_full_disk_under_a_database_loses_nothing(held: tuple[Cluster, Disks],
     assert (len(refused) > 0) == (room == "job_manager"), (room, accepted, refused)
 
 
+@pytest.mark.parametrize("room", ["job_manager", "task_manager"])
+def test_a_removal_waits_for_a_full_disk_and_goes_on(held: tuple[Cluster, Disks], room: str):
+    cluster, disks = held
+    client, disk = cluster.client, disks[f"db-{room}"]
+    kept, *old = (running_to_its_end(client) for _ in range(4))
+    client.act("pin", kept)
+    before = len(cluster.log("job_manager"))
+    waits = lambda: cluster.log("job_manager")[before:].count("removal.waits")  # noqa: E731
+    # Files that have grown before have some room left inside. After a clean stop there is no such file.
+    cluster.stop(room)
+    cluster.start(room)
+    cluster.wait_ready()
+    disk.fill()
+    try:
+        refused = None
+        try:
+            assert client.ask("POST", "/jobs/prune", json={"older": "0.1s"})["jobs"] >= len(old)
+        except Refused as error:
+            refused = error
+        if room == "job_manager":
+            assert refused is not None
+            assert refused.status in (503, 507), refused
+            assert "full" in str(refused), refused
+            assert all(client.job(one)["state"] == "SUCCEEDED" for one in old), "nothing was deleted"
+        else:
+            assert refused is None
+            soon(lambda: waits() == 1, within_s=30, what="the log says that it waits")
+            for one in old:
+                with pytest.raises(Refused, match="is being deleted"):
+                    client.job(one)
+    finally:
+        disk.make_room()
+    client.ask("POST", "/jobs/prune", json={"older": "0.1s"})
+    soon(lambda: not any((cluster.mount / "jobs" / one).exists() for one in old), within_s=60, what="it goes on")
+    for one in old:
+        soon(lambda one=one: refusal(client, one) == "was deleted", within_s=60, what=f"{one} is gone")
+    assert waits() <= 1, "told once"
+    assert client.job(kept)["pinned"]
+    client.act("unpin", kept)
+
+
+def running_to_its_end(client: Client) -> str:
+    job_id = str(client.submit(a_job(scripted_task(env={"HEADWAY_SCRIPTED_OUTPUT": "x\n"})))["id"])
+    assert client.wait(job_id, timeout_s=60)["state"] == "SUCCEEDED"
+    return job_id
+
+
+def refusal(client: Client, job_id: str) -> str:
+    """What is said about a job that does not show."""
+    with pytest.raises(Refused) as refused:
+        client.job(job_id)
+    return "was deleted" if "was deleted" in str(refused.value) else str(refused.value)
+
+
 def test_services_that_start_on_full_disks_say_so_or_serve(held: tuple[Cluster, Disks]):
     cluster, disks = held
     client = cluster.client

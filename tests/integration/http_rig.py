@@ -89,6 +89,11 @@ class FakeAttempts(FakeTaskManager):
         self.attempts[job_id, task, number] = view
         return view
 
+    async def RemoveJobs(self, request: tm.RemoveJobsRequest, context: Any) -> tm.RemoveJobsReply:
+        reply = await super().RemoveJobs(request, context)
+        self.attempts = {key: view for key, view in self.attempts.items() if key[0] not in reply.gone}
+        return reply
+
     def _away(self) -> None:
         if self.away:
             raise Unavailable("gone fishing")

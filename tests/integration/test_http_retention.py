@@ -112,3 +112,58 @@ async def test_pruning_over_http(rig: Rig) -> None:
     found = (await boss.post("/jobs/prune", json=young)).json()
     assert (found["jobs"], found["tasks"], found["log_bytes"]) == (2, 2, 14)
     assert (await zoe.get("/jobs", params={"owner": "me"})).json()["jobs"] == []
+
+
+async def test_a_job_that_is_being_deleted_is_not_shown_half(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows and its folder are there as long as TaskManager is away."""
+    ann = await rig.client("ann")
+    job = await ended(rig, ann)
+    monkeypatch.setattr(rig.tasks, "away", True)
+    assert (await ann.delete(f"/jobs/{job}")).status_code == 204
+    for path in ("", "/spec", "/tasks/a", "/tasks/a/attempts/1/logs/stdout", "/logs.zip"):
+        answer = await ann.get(f"/jobs/{job}{path}")
+        assert answer.status_code == 404, path
+        assert "is being deleted" in answer.json()["detail"], path
+    assert (await ann.post(f"/jobs/{job}/pin")).status_code == 404
+    assert job not in (await ann.get("/jobs", params={"owner": "me"})).text
+    assert folder(rig, job).exists()
+    monkeypatch.setattr(rig.tasks, "away", False)
+    await eventually(lambda: not folder(rig, job).exists(), within_s=60, what="it goes on")
+
+
+async def read_and_delete(rig: Rig, client: httpx.AsyncClient, job: str, got: bytearray, **asked: str) -> None:
+    """Reads a log, and deletes its job once something of it has come."""
+    async with client.stream("GET", f"/jobs/{job}/tasks/a/attempts/1/logs/stdout", params=asked) as answer:
+        async for data in answer.aiter_raw():
+            if not got:
+                assert (await client.delete(f"/jobs/{job}")).status_code == 204
+                await eventually(lambda: not folder(rig, job).exists(), what="its folder is gone")
+            got += data
+
+
+async def test_a_download_is_cut_when_its_job_is_deleted(rig: Rig) -> None:
+    """Its length was promised: what is missing must not look like a whole log."""
+    ann = await rig.client("ann")
+    job, size, got = await ended(rig, ann), 64 << 20, bytearray()
+    rig.tasks.put(job, "a", state="SUCCEEDED", stdout_bytes=size)
+    with rig.store_log(job, "a", b"").open("r+b") as sparse:
+        sparse.truncate(size)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await read_and_delete(rig, ann, job, got)
+    assert 0 < len(got) < size
+    again = await ann.get(f"/jobs/{job}/tasks/a/attempts/1/logs/stdout")
+    assert f"{job} was deleted on " in again.json()["detail"]
+
+
+async def test_a_follower_is_cut_when_its_job_is_deleted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it asks again and is told why: a plain end would say that this was the whole log."""
+    ann = await rig.client("ann")
+    job, got = await ended(rig, ann), bytearray()
+    # Half of its copy is still to come, and its Worker is away.
+    monkeypatch.setattr(rig.tasks, "worker_address", "")
+    rig.tasks.put(job, "a", state="SUCCEEDED", stdout_bytes=18)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await read_and_delete(rig, ann, job, got, follow="true")
+    assert got == b"one line\n"
+    again = await ann.get(f"/jobs/{job}/tasks/a/attempts/1/logs/stdout", params={"follow": "true"})
+    assert f"{job} was deleted on " in again.json()["detail"]

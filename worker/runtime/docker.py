@@ -50,11 +50,13 @@ from .docker_errors import engine_in_trouble, is_left_over, start_refusal, text_
 from .docker_events import EngineEvents
 from .docker_facts import CONTAINER_STATES, container_facts
 from .docker_gpus import GpuProbe
+from .docker_guard import docker_guard
 from .docker_images import DockerImages
 from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 from .docker_outages import EngineOutages
 from .docker_places import ImagePlaces, LookTakesLong
+from .setup import RuntimeParts, RuntimeSetup
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -72,6 +74,8 @@ class DockerRuntime(BoxedRuntime):
     """See the module. One event loop owns it."""
 
     name = "docker"
+    simulates = False
+    any_image = False
 
     def __init__(
         self,
@@ -116,6 +120,19 @@ class DockerRuntime(BoxedRuntime):
             pids_limit=settings.pids_limit,
             job_range=settings.network_job_range,
         )
+
+    @classmethod
+    def from_setup(cls, setup: RuntimeSetup) -> RuntimeParts:
+        """As ``RuntimeKind.from_setup``, with the firewall rules of its networks, and GPUs that it can pass on."""
+        runtime = cls.from_config(setup.config, setup.attempts_dir)
+        guard = docker_guard(setup, runtime.networks, sweep=runtime.sweep_networks)
+        settings = setup.config.worker
+        if settings.simulated_gpus:
+            return RuntimeParts(runtime, guard=guard)
+        from ..machine.gpus import NvmlGpus
+
+        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes, cannot_pass=runtime.cannot_pass_gpus)
+        return RuntimeParts(runtime, gpus=gpus, guard=guard)
 
     # -- opening and closing ----------------------------------------------------------------------
 

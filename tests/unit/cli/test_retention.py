@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli import retention
 from headway.cli.main import cli
-from headway.client import Client, Profile
+from headway.client import Client, Profile, Refused
 
 
 class Server:
@@ -20,6 +20,7 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.parts = 2
+        self.full_at = 0  # parts left
         made = lambda: Client(Profile("http://headway.test"), transport=httpx.MockTransport(self._answer))  # noqa: E731
         monkeypatch.setattr(retention, "client", made)
 
@@ -31,6 +32,8 @@ class Server:
             return httpx.Response(204)
         if path == "/jobs/prune":
             self.parts -= 1
+            if self.parts < self.full_at:
+                return httpx.Response(507, json={"title": "full", "detail": "The disk is full; nothing was stored."})
             return httpx.Response(
                 200,
                 json={
@@ -63,7 +66,16 @@ def test_pruning_asks_until_there_is_no_more_and_adds_up(server: Server) -> None
     assert server.asked[-1][2] == {"older": "90d", "dry_run": False, "owner": "", "cursor": ""}
 
 
-@pytest.mark.parametrize("older", ["-1d", "0d", "0", "00d", "soon", "-5"])
+def test_pruning_that_is_cut_off_says_what_went_before(server: Server) -> None:
+    server.full_at = 1
+    cut_off = CliRunner().invoke(cli, ["jobs", "prune", "--older", "90d"])
+    assert isinstance(cut_off.exception, Refused)
+    assert cut_off.output == "3 jobs deleted; the rest is still there:\n"
+    server.parts = 2
+    assert CliRunner().invoke(cli, ["jobs", "prune", "--older", "90d", "--dry-run"]).output == ""
+
+
+@pytest.mark.parametrize("older", ["-1d", "0d", "0", "00d", "soon", "-5", "90"])
 def test_an_age_that_is_none_is_refused_before_anything_is_asked(server: Server, older: str) -> None:
     refused = run("jobs", "prune", f"--older={older}")
     assert refused.exit_code == 2
@@ -75,6 +87,14 @@ def test_an_age_below_zero_is_refused_as_people_type_it(server: Server) -> None:
     refused = run("jobs", "prune", "--older", "-1d")
     assert refused.exit_code == 2
     assert "an age is more than 0" in refused.output
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("older", "meant"), [("2w", "14d"), ("1y", "365d")])
+def test_weeks_and_years_are_refused_with_their_days(server: Server, older: str, meant: str) -> None:
+    refused = run("jobs", "prune", "--older", older)
+    assert refused.exit_code == 2
+    assert refused.output.endswith(f"did you mean {meant}?\n")
     assert server.asked == []
 
 

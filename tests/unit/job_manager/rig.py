@@ -99,8 +99,8 @@ class JobManagerRig:
 
 
 @asynccontextmanager
-async def a_rig(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[JobManagerRig]:
-    db = await Database.open(str(folder / "jobs.db"), room="job_manager")
+async def a_rig(folder: Path, clock: FakeClock, *, url: str = "", **options: Any) -> AsyncIterator[JobManagerRig]:
+    db = await Database.open(url or str(folder / "jobs.db"), room="job_manager")
     rig = JobManagerRig(db, clock, **options)
     try:
         await rig.jobs.recheck_waiting()

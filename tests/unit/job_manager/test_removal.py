@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, func, select, text
 
 from headway.errors import Conflict, InvalidInput, NotFound, StoreFull, Unavailable
-from headway.model.retention import DAY_S, AccountRule, RetentionRules
+from headway.model.retention import DAY_S, AccountRule, EndedJob, RetentionRules
 from headway.rpc.v1 import job_manager_pb2
 from headway.states import TaskEventKind
 from job_manager import removal_store, store, tables
@@ -18,6 +20,7 @@ from job_manager.removal import prune
 from job_manager.removal.sweeper import Sweeper
 from job_manager.tables import TASK_MANAGER, outbox
 from tests.support.clock import FakeClock
+from tests.support.postgres import Postgres
 from tests.unit.job_manager.rig import JobManagerRig, a_rig
 
 RULES = RetentionRules(days=90, accounts={"ann": AccountRule(days=365)})
@@ -40,9 +43,26 @@ class Folders:
         return [job_id for job_id in job_ids if job_id not in self.stuck]
 
 
+on_both = pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+
+
 @pytest.fixture
-async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
-    async with a_rig(tmp_path, clock, rules=RULES) as one:
+def database() -> str:
+    """The kind that those tests run on which are about more than SQL."""
+    return "sqlite"
+
+
+@pytest.fixture
+def url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if database == "sqlite":
+        return str(tmp_path / "jobs.db")
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.url(server.new_database())
+
+
+@pytest.fixture
+async def rig(url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
+    async with a_rig(tmp_path, clock, url=url, rules=RULES) as one:
         yield one
 
 
@@ -108,6 +128,7 @@ async def shown(rig: JobManagerRig) -> list[str]:
     return [str(record.id) for record in found]
 
 
+@on_both
 async def test_a_deleted_job_goes_from_everywhere_and_from_here_last(
     rig: JobManagerRig, sweeper: Sweeper, folders: Folders
 ) -> None:
@@ -161,6 +182,37 @@ async def test_a_retry_that_comes_first_wins_and_one_that_comes_later_is_told(ri
     assert await shown(rig) == [first]
 
 
+async def told(rig: JobManagerRig, job_id: str) -> str:
+    """What is said to whoever asks for a job that is gone."""
+    with pytest.raises(NotFound) as refused:
+        await rig.jobs.act(job_id, "", "retry")
+    return str(refused.value)
+
+
+@on_both
+async def test_a_removed_job_says_when_it_went_and_why(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    deleted, pruned_job, old = await ended(rig), await ended(rig), await ended(rig)
+    day = datetime.fromtimestamp(rig.clock.now(), UTC).date()
+    await rig.jobs.act(deleted, "", "delete", by="ann")
+    await rig.clock.advance(1)
+    (chosen,) = (one for one in await rig.db.read(all_ended) if one.id == pruned_job)
+    await rig.jobs.remove([chosen], "by bob")
+    assert "is being deleted" in await told(rig, deleted)
+    await finish(rig, sweeper)
+    assert await told(rig, deleted) == f"The job {deleted} was deleted on {day} by ann."
+    assert await told(rig, pruned_job) == f"The job {pruned_job} was deleted on {day} by bob."
+    await rig.clock.advance(91 * DAY_S)
+    day = datetime.fromtimestamp(rig.clock.now(), UTC).date()
+    await going(rig, sweeper.choose())
+    await finish(rig, sweeper)
+    want = f"The job {old} was deleted on {day} by the rules of retention, 90 days after its end."
+    assert await told(rig, old) == want
+
+
+def all_ended(conn: Connection) -> list[EndedJob]:
+    return removal_store.ended_after(conn, removal_store.FIRST, 100)
+
+
 async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
     job_id = await ended(rig)
     await rig.jobs.act(job_id, "", "delete", request_id="r")
@@ -169,14 +221,23 @@ async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
         await rig.jobs.act(job_id, "", "delete", request_id="another")
 
 
+@on_both
 async def test_the_key_of_a_deleted_job_makes_another_one(rig: JobManagerRig) -> None:
-    first = (await rig.submit({"a": ""}, "key")).job_id
-    await rig.jobs.act(first, "", "cancel")
-    await rig.jobs.report([rig.event(first, "a", TaskEventKind.CANCELLED)])
+    async def submitted_and_cancelled() -> str:
+        job_id = (await rig.submit({"a": ""}, "key")).job_id
+        await rig.jobs.act(job_id, "", "cancel")
+        await rig.jobs.report([rig.event(job_id, "a", TaskEventKind.CANCELLED)])
+        return job_id
+
+    first = await submitted_and_cancelled()
     assert (await rig.submit({"a": ""}, "key")).already_known
     await rig.jobs.act(first, "", "delete")
-    second = await rig.submit({"a": ""}, "key")
-    assert (second.already_known, await shown(rig)) == (False, [second.job_id])
+    second = await submitted_and_cancelled()
+    assert await shown(rig) == [second]
+    (chosen,) = await rig.db.read(all_ended)
+    assert await rig.jobs.remove([chosen], "by a rule") == [second]
+    third = await rig.submit({"a": ""}, "key")
+    assert (third.already_known, await shown(rig)) == (False, [third.job_id])
 
 
 async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManagerRig) -> None:
@@ -198,6 +259,46 @@ async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManag
     assert await shown(rig) == [job_id]
 
 
+@on_both
+async def test_a_sweep_that_races_with_retries_takes_each_job_or_leaves_it_whole(
+    rig: JobManagerRig, sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep chooses in a snapshot of its own. Retries commit behind it, join its transaction, or come later."""
+    jobs = [await ended(rig) for _ in range(40)]
+    before, ahead, behind, later = (jobs[place : place + 10] for place in range(0, 40, 10))
+    await rig.clock.advance(91 * DAY_S)
+    remove = rig.jobs.remove
+    lives: set[str] = set()
+
+    async def retry(job: str) -> None:
+        with contextlib.suppress(NotFound):
+            await rig.jobs.act(job, "", "retry")
+            lives.add(job)
+
+    async def removing(chosen: Sequence[EndedJob], why: str) -> list[str]:
+        assert {one.id for one in chosen} == set(jobs)
+        await asyncio.gather(*(retry(job) for job in before))
+        beside = [asyncio.ensure_future(retry(job)) for job in ahead]
+        await asyncio.sleep(0)
+        removal = asyncio.ensure_future(remove(chosen, why))
+        await asyncio.sleep(0)
+        beside += [asyncio.ensure_future(retry(job)) for job in behind]
+        gone = await removal
+        await asyncio.gather(*beside, *(retry(job) for job in later))
+        return gone
+
+    monkeypatch.setattr(rig.jobs, "remove", removing)
+    await going(rig, sweeper.choose())
+    assert lives == {*before, *ahead}, "in the order of arrival"
+    assert set(await shown(rig)) == lives
+    # What was retried runs: nothing of it goes, whatever the sweep saw.
+    await deliver(rig)
+    await finish(rig, sweeper)
+    for job in jobs:
+        assert bool(await rows(rig, job)) == (job in lives)
+
+
+@on_both
 async def test_what_has_not_reached_task_manager_is_waited_for(rig: JobManagerRig, sweeper: Sweeper) -> None:
     """An enqueue that was repeated after the removal would run a task of a job that nobody knows."""
     job_id = await ended(rig, delivered=False)
@@ -212,6 +313,7 @@ async def test_what_has_not_reached_task_manager_is_waited_for(rig: JobManagerRi
     assert await rows(rig, job_id) == {}
 
 
+@on_both
 async def test_the_rules_choose_by_age_and_account(rig: JobManagerRig, sweeper: Sweeper) -> None:
     ann, bob, pinned = await ended(rig, owner="ann"), await ended(rig), await ended(rig)
     lives = (await rig.submit({"a": ""}, owner="bob")).job_id
@@ -235,10 +337,11 @@ async def test_a_wall_clock_set_forward_makes_no_job_older(rig: JobManagerRig, s
     assert await shown(rig) == [job_id]
 
 
+@on_both
 async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
-    tmp_path: Path, clock: FakeClock, folders: Folders
+    url: str, tmp_path: Path, clock: FakeClock, folders: Folders
 ) -> None:
-    async with a_rig(tmp_path, clock, rules=RetentionRules(log_bytes=100)) as rig:
+    async with a_rig(tmp_path, clock, url=url, rules=RetentionRules(log_bytes=100)) as rig:
         old = await ended(rig)
         await rig.clock.advance(1)
         new = await ended(rig)
@@ -252,14 +355,22 @@ async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
         assert await shown(rig) == [new]
 
 
-async def test_no_job_goes_for_what_is_pinned(tmp_path: Path, clock: FakeClock, folders: Folders) -> None:
+@on_both
+async def test_no_job_goes_for_what_is_pinned(url: str, tmp_path: Path, clock: FakeClock, folders: Folders) -> None:
     """One account's pinned jobs above the limit used to take all jobs of everybody else."""
-    async with a_rig(tmp_path, clock, rules=RetentionRules(log_bytes=100)) as rig:
+    async with a_rig(tmp_path, clock, url=url, rules=RetentionRules(log_bytes=100)) as rig:
         kept, anns = await ended(rig), await ended(rig, owner="ann")
         await rig.jobs.act(kept, "", "pin")
         rig.task_manager.log_bytes = {kept: 700, anns: 60}
         await going(rig, Sweeper(rig.db, rig.jobs, rig.task_manager, folders, clock).choose())
         assert set(await shown(rig)) == {kept, anns}
+
+
+async def test_what_is_measured_late_does_not_count_for_a_job_that_runs_again(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    await rig.jobs.act(job_id, "", "retry")
+    await rig.db.write(lambda conn: removal_store.measured(conn, {job_id: 700}))
+    assert await rig.db.read(removal_store.log_totals) == {}
 
 
 async def test_until_when_a_job_is_kept_is_told(rig: JobManagerRig) -> None:
@@ -270,6 +381,7 @@ async def test_until_when_a_job_is_kept_is_told(rig: JobManagerRig) -> None:
     assert not (await rig.jobs.act(job_id, "", "retry")).record.HasField("kept_until")
 
 
+@on_both
 async def test_a_large_job_goes_in_several_transactions(rig: JobManagerRig, sweeper: Sweeper) -> None:
     job_id = (await rig.submit({f"t{number}": "" for number in range(1_200)}, owner="bob")).job_id
     await rig.jobs.act(job_id, "", "cancel")
@@ -324,6 +436,7 @@ async def test_a_full_disk_and_services_that_are_away_are_waited_for(
     running.cancel()
 
 
+@on_both
 async def test_what_comes_late_of_a_removed_job_is_removed_too(
     rig: JobManagerRig, sweeper: Sweeper, folders: Folders
 ) -> None:
@@ -350,6 +463,7 @@ async def pruned(rig: JobManagerRig, **request: object) -> job_manager_pb2.Prune
     return await rig.pruning.prune(job_manager_pb2.PruneJobsRequest(**request))  # type: ignore[arg-type]
 
 
+@on_both
 async def test_pruning_tells_first_what_it_would_delete(rig: JobManagerRig) -> None:
     old, pinned, anns = await ended(rig, "a", "b"), await ended(rig), await ended(rig, owner="ann")
     await rig.jobs.act(pinned, "", "pin")
@@ -367,6 +481,7 @@ async def test_pruning_tells_first_what_it_would_delete(rig: JobManagerRig) -> N
     assert (reply.jobs, reply.unmeasured) == (1, 1), "everybody's"
 
 
+@on_both
 async def test_pruning_goes_on_where_a_reply_ended(rig: JobManagerRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "_PAGES_A_CALL", 1)
     monkeypatch.setattr(prune.log_sizes, "MOST_AT_ONCE", 2)
@@ -401,6 +516,7 @@ async def test_watchers_are_told_of_jobs_that_are_gone(rig: JobManagerRig) -> No
         assert (await watch.next()).removed == [job_id]
 
 
+@on_both
 async def test_jobs_of_an_older_version_are_neither_pinned_nor_measured(rig: JobManagerRig) -> None:
     """Their rows got what the step of the migration says."""
     job_id = await ended(rig)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from headway.model.retention import DAY_S, AccountRule, AgeLimit, EndedJob, RetentionRules, RoomToMake
+import pytest
+
+from headway.model.retention import (
+    DAY_S,
+    AccountRule,
+    AgeLimit,
+    EndedJob,
+    RetentionRules,
+    RoomToMake,
+    parse_age,
+)
+from headway.units import BadValue
 
 NOW = 1_800_000_000.0
 RULES = RetentionRules(days=90, accounts={"ann": AccountRule(days=365), "cy": AccountRule(log_bytes=10)})
@@ -85,3 +96,31 @@ def test_a_large_job_that_goes_frees_more_than_its_account_is_above() -> None:
 def test_pinned_jobs_and_jobs_without_logs_make_no_room() -> None:
     jobs = ended("a", "ann", 4, 70, pinned=True), ended("b", "ann", 3, 0), ended("c", "ann", 2, None)
     assert chosen(RetentionRules(log_bytes=10), {"ann": 80}, *jobs, ended("d", "ann", 1, 10)) == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90d", 90 * DAY_S), ("400d", 400 * DAY_S), ("36500d", 36_500 * DAY_S), ("12h", 43_200.0), ("1d12h", 1.5 * DAY_S)],
+)
+def test_an_age_is_read(text: str, seconds: float) -> None:
+    assert parse_age(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("-1d", "an age is more than 0, and not '-1d'; write for instance 90d"),
+        ("0d", "an age is more than 0, and not '0d'; write for instance 90d"),
+        ("00 days", "an age is more than 0, and not '00 days'; write for instance 90d"),
+        ("2w", "'2w' is no age, since ages are in days; did you mean 14d?"),
+        ("1y", "'1y' is no age, since ages are in days; did you mean 365d?"),
+        ("10 years", "'10 years' is no age, since ages are in days; did you mean 3650d?"),
+        ("90", "'90' has no unit; write for instance 90d"),
+        ("36501d", "an age is at most 36500d, and not '36501d'"),
+        ("9" * 64 + "d", "an age is at most 36500d, and not '" + "9" * 37 + "...'"),
+    ],
+)
+def test_what_is_no_age_is_told(text: str, sentence: str) -> None:
+    with pytest.raises(BadValue) as refused:
+        parse_age(text)
+    assert str(refused.value) == sentence

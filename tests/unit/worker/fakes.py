@@ -49,6 +49,8 @@ class FakeRuntime:
 
     clock: FakeClock
     name: str = "docker"
+    simulates: bool = False
+    any_image: bool = False
     containers: dict[AttemptId, ContainerFacts] = field(default_factory=dict)
     records: dict[AttemptId, AttemptProgress] = field(default_factory=dict)
     started: list[AttemptId] = field(default_factory=list)

@@ -25,12 +25,15 @@ describe("how long a job is kept", () => {
 
   it("ends at once for an ended job that is not pinned", async () => {
     const gone = vi.spyOn(api, "DELETE").mockResolvedValue({ data: undefined, response: new Response(null, { status: 204 }) } as never);
+    window.history.pushState(null, "", "/jobs/j1");
     page = await drawn(<KeptButtons job={job({})} owner={true} />);
     await press(button("Delete …"));
     expect(gone).not.toHaveBeenCalled();
     expect(document.body.textContent).toContain("Delete the job day?");
     await press(button("Delete"));
     await until(() => expect(gone).toHaveBeenCalledWith("/api/v1/jobs/{job}", { params: { path: { job: "j1" } } }));
+    // The list of jobs.
+    await until(() => expect(window.location.pathname).toBe("/"));
   });
 
   it("has no end where it is pinned, until it is unpinned", async () => {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +89,28 @@ async def test_what_is_no_job_id_is_refused(layout: Layout, folders: JobFolders)
     with pytest.raises(InvalidInput, match="At most"):
         await folders.remove([job] * (MOST_JOBS + 1))
     assert layout.job(job).exists()
+
+
+async def test_a_mount_that_hangs_gets_no_second_removal(layout: Layout) -> None:
+    """Each would wait in the one thread there is, and all would run at once when the mount comes back."""
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def now() -> float:
+        if threading.current_thread() is not threading.main_thread():
+            hangs.set()
+            goes_on.wait(60)
+        return 0.0
+
+    folders = JobFolders(layout, MountProbe(layout, "headway"), "headway", now=now)
+    job, other = a_job(layout), a_job(layout)
+    first = asyncio.ensure_future(folders.remove([job]))
+    try:
+        await asyncio.to_thread(hangs.wait, 60)
+        with pytest.raises(MountUnavailable, match="has not answered the removal before this one"):
+            await folders.remove([other])
+    finally:
+        goes_on.set()
+    assert await first == [job]
+    assert layout.job(other).exists()
+    assert await folders.remove([other]) == [other]
+    folders.close()

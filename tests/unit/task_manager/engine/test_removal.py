@@ -22,15 +22,33 @@ from task_manager.store import removal_store, usage_store
 from task_manager.store.tables import attempts, task_specs, tasks
 from tests.support.attempts import an_attempt, keep
 from tests.support.clock import FakeClock
+from tests.support.postgres import Postgres
 from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager
 
 DAY_0 = 20_000 * DAY_S
 HOUR_S = 3_600.0
 
 
+on_both = pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+
+
 @pytest.fixture
-async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[TaskManagerRig]:
-    async with a_task_manager(tmp_path, clock) as made:
+def database() -> str:
+    """The kind that those tests run on which are about more than SQL."""
+    return "sqlite"
+
+
+@pytest.fixture
+def url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if database == "sqlite":
+        return str(tmp_path / "tm.db")
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.url(server.new_database())
+
+
+@pytest.fixture
+async def rig(url: str, tmp_path: Path, clock: FakeClock) -> AsyncIterator[TaskManagerRig]:
+    async with a_task_manager(tmp_path, clock, url=url) as made:
         yield made
 
 
@@ -63,6 +81,7 @@ async def usage(rig: TaskManagerRig, by: UsageGrouping, *, days: float = 10, own
     )
 
 
+@on_both
 async def test_a_job_goes_with_all_that_is_known_of_it_and_no_other_does(rig: TaskManagerRig) -> None:
     mine = [a_task(f"t{number}", job="j1") for number in range(250)]
     other = a_task("t", job="j2")
@@ -75,6 +94,7 @@ async def test_a_job_goes_with_all_that_is_known_of_it_and_no_other_does(rig: Ta
     assert list((await remove(rig, "j1")).gone) == ["j1"], "safe to repeat"
 
 
+@on_both
 async def test_a_step_is_small_and_what_was_cut_off_goes_on(rig: TaskManagerRig) -> None:
     mine = [a_task(f"t{number}", job="j1") for number in range(250)]
     await keep(rig.db, mine, [an_attempt(task, at=DAY_0, to=DAY_0 + 60) for task in mine])
@@ -86,6 +106,27 @@ async def test_a_step_is_small_and_what_was_cut_off_goes_on(rig: TaskManagerRig)
     assert (await usage(rig, UsageGrouping.USER)).total == before
 
 
+@on_both
+async def test_a_removal_beside_turns_takes_nothing_of_what_runs(rig: TaskManagerRig) -> None:
+    """Steps and turns share tables, rows of sums too, and neither fails by the other."""
+    await rig.nodes(a_node("n1", gpus=1, cpu=6400))
+    old = [a_task(f"t{number}", job="j1") for number in range(250)]
+    await keep(rig.db, old, [an_attempt(task, at=DAY_0, to=DAY_0 + 60) for task in old])
+    new = [a_task(f"t{number}", job="j2") for number in range(20)]
+
+    async def work() -> None:
+        for task in new:
+            await rig.enqueue(task)
+            await asyncio.sleep(0.002)
+
+    reply, _ = await asyncio.gather(remove(rig, "j1"), work())
+    assert list(reply.gone) == ["j1"]
+    assert await left(rig, "j1") == [0, 0, 0]
+    assert (await left(rig, "j2"))[2] == len(new)
+    assert all(rig.state(task.id) != "gone" for task in new)
+
+
+@on_both
 @pytest.mark.parametrize("by", [UsageGrouping.USER, UsageGrouping.NODE, UsageGrouping.DAY])
 async def test_usage_by_day_is_the_same_after_the_removal(rig: TaskManagerRig, by: UsageGrouping) -> None:
     long, short = a_task("long", job="j1", gpus=2, timeout=90 * HOUR_S), a_task("short", job="j1", gpus=1)
@@ -108,6 +149,7 @@ async def test_usage_by_day_is_the_same_after_the_removal(rig: TaskManagerRig, b
     assert await usage(rig, by, owner="ann") == before_ann
 
 
+@on_both
 async def test_what_was_removed_today_counts_before_noon_too(rig: TaskManagerRig) -> None:
     task, now = a_task("a", job="j1", gpus=1), DAY_0 + 9 * HOUR_S
     await keep(rig.db, [task], [an_attempt(task, at=DAY_0 + HOUR_S, to=DAY_0 + 2 * HOUR_S)])
@@ -124,6 +166,7 @@ async def test_what_was_removed_today_counts_before_noon_too(rig: TaskManagerRig
     assert await gpu_s(now - 30 * DAY_S, DAY_0 + 3 * HOUR_S) == 0.0, "its noon is not in this span"
 
 
+@on_both
 async def test_jobs_that_are_gone_are_one_row(rig: TaskManagerRig) -> None:
     gone, stays = a_task("a", job="j1", gpus=1), a_task("a", job="j2", gpus=1)
     await keep(rig.db, [gone, stays], [an_attempt(task, at=DAY_0, to=DAY_0 + HOUR_S) for task in (gone, stays)])
@@ -145,6 +188,7 @@ async def test_a_task_that_lives_keeps_its_job(rig: TaskManagerRig) -> None:
     assert (await left(rig, "j1"))[2] == 1
 
 
+@on_both
 async def test_an_attempt_that_may_still_run_keeps_its_job(rig: TaskManagerRig) -> None:
     """Its row is what remembers, over a restart, that its node has not told of its end."""
     await rig.nodes(a_node("n1", gpus=1))
@@ -161,6 +205,7 @@ async def test_an_attempt_that_may_still_run_keeps_its_job(rig: TaskManagerRig) 
     assert list((await remove(rig, "j1")).gone) == ["j1"]
 
 
+@on_both
 async def test_what_logs_take_is_summed(rig: TaskManagerRig) -> None:
     task = a_task("t", job="j1")
     runs = [
@@ -178,6 +223,7 @@ async def test_too_many_jobs_at_once_are_refused(rig: TaskManagerRig) -> None:
         await JobRemoval(rig.engine, rig.db, rig.clock).remove(["j"] * (MOST_JOBS + 1))
 
 
+@on_both
 async def test_advice_says_that_it_does_not_know_all_runs(rig: TaskManagerRig) -> None:
     runs = {name: a_task(name, job=name, prints=(5, 0)) for name in ("j1", "j2", "j3", "j4")}
     await keep(

@@ -2999,7 +2999,7 @@ export interface components {
             version: string;
             /**
              * Runtime
-             * @description docker, or scripted: starts nothing, for rehearsals
+             * @description docker; scripted: starts nothing, for rehearsals; or what a package adds
              */
             runtime: string;
             /** Architecture */
