@@ -63,7 +63,7 @@ class FakeRuntime:
     wanted: list[WantedImage] = field(default_factory=list)
     away: bool = False
     refusal: RuntimeRefused | None = None
-    image: LocalImage = LocalImage("sha256:feed", env=("A=b",))
+    image: LocalImage = field(default_factory=lambda: LocalImage("sha256:feed", env=("A=b",)))
     lost_answers: int = 0  # starts that work, but whose answer gets lost
     unkillable: bool = False
     obeys_stop: bool = True
