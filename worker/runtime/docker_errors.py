@@ -50,6 +50,8 @@ _AWAY = re.compile(
     re.IGNORECASE,
 )
 _TOO_DEEP = "max depth exceeded"
+# The engine looks its user up in the image's own tables before a start.
+_LONG_LINE = "token too long"
 # The engine has lost a part of an image that it lists: its store is damaged. Names of an image stand behind `merged/`.
 _STORE = re.compile(
     r"(^|: )(layer does not exist|unknown layer|failed to get (layer|digest) |error creating overlay mount )|"
@@ -106,6 +108,12 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
             f"The image {image} was removed from {node} just before the start",
             word=EndWord.IMAGE_PULL_FAILED,
             elsewhere=True,
+        )
+    if _LONG_LINE in text:
+        return RuntimeRefused(
+            "A line of the image's /etc/passwd or /etc/group is longer than 64 KiB, and the engine reads them before a "
+            "start. Build it with shorter lines",
+            word=EndWord.IMAGE_BAD,
         )
     if _NO_SOURCE.search(text):
         return RuntimeRefused(
