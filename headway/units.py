@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final
@@ -31,11 +32,19 @@ SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB")
 class BadValue(ValueError):
     """A value that can't be taken. ``str()`` is a clause that reads on after the name of the field."""
 
-    def __init__(self, message: str, *, suggestion: str | None = None, allowed: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        suggestion: str | None = None,
+        allowed: tuple[str, ...] = (),
+        retold: Callable[[str], BadValue] | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.suggestion = suggestion
         self.allowed = allowed
+        self.retold = retold  # says it anew of the text that was typed, where that is known: 1.10 was read as 1.1
 
 
 # --- durations -----------------------------------------------------------------------------------------
@@ -43,8 +52,10 @@ class BadValue(ValueError):
 _UNIT_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CLOCK = re.compile(r"([0-9]{1,4}):([0-9]{2}):([0-9]{2})")
 _DURATION = re.compile(r"(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?")
-_ONE_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([dhms])")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL: Final = r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+"  # the same before every unit, and without one
+_PLAIN_NUMBER = re.compile(_DECIMAL)
+_ONE_UNIT = re.compile(rf"({_DECIMAL}) ?([dhms])")
+_NUMBER = re.compile(rf"[+-]?(?:{_DECIMAL})(?:[eE][+-]?[0-9]+)?")
 _PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)")
 _LONG_NAMES: Final = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
@@ -52,6 +63,14 @@ _LONG_NAMES: Final = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
     **dict.fromkeys(("d", "day", "days"), "d"),
 }
+
+
+def number_in(text: str) -> str | None:
+    """The plain number that a text looks like: ``2`` of ``2.`` or ``02``, ``10`` of ``1e1``. None: it is none."""
+    if len(text) > 64 or not _NUMBER.fullmatch(text):
+        return None
+    exact = Decimal(text).normalize()
+    return f"{exact:f}" if -64 < exact.adjusted() < 64 else text
 
 
 @lru_cache(maxsize=4096)
@@ -174,7 +193,7 @@ _SIZE_BYTES: Final = {
     "GB": 10**9,
     "TB": 10**12,
 }
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
+_SIZE = re.compile(rf"({_DECIMAL}) ?([A-Za-z]+)")
 
 
 @lru_cache(maxsize=4096)
@@ -270,8 +289,6 @@ def round_size(size_bytes: int) -> str:
 
 # --- CPUs ----------------------------------------------------------------------------------------------
 
-_CPUS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,20})?")
-
 
 def parse_cpus(value: int | float | str) -> int:
     """Hundredths of a CPU from 2, 0.5 or ``"0.5"``. Raises BadValue if it is not above 0 in steps of 0.01,
@@ -281,10 +298,10 @@ def parse_cpus(value: int | float | str) -> int:
     if isinstance(value, float) and not math.isfinite(value):
         raise BadValue(f"{value} is not a number of CPUs; write a number such as 2 or 0.5")
     if isinstance(value, str):
-        if value.endswith("m") and _CPUS.fullmatch(value[:-1]):
+        if value.endswith("m") and _PLAIN_NUMBER.fullmatch(value[:-1]):
             cpus = f"{(Decimal(value[:-1]) / 1000).normalize():f}"
             raise BadValue(f"{shown(value)} is not a number of CPUs; write {cpus}", suggestion=cpus)
-        if not _CPUS.fullmatch(value):
+        if len(value) > 64 or not _PLAIN_NUMBER.fullmatch(value):
             raise BadValue(f"{shown(value)} is not a number of CPUs; write a number such as 2 or 0.5")
     try:
         # repr, not the binary value: 0.29 is meant as 29 hundredths.
@@ -317,7 +334,7 @@ def _bare_number(
 ) -> BadValue:
     """What to say about a number without a unit: is it zero, can a unit simply be put behind it, which is
     likely."""
-    if not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", number):
+    if not _PLAIN_NUMBER.fullmatch(number):
         return BadValue(f"{shown(text)} has no unit; write a plain number and a unit", allowed=allowed)
     if not number.strip("0."):
         return BadValue(f"{shown(text)} is zero, which never means 'without limit'", allowed=allowed)

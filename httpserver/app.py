@@ -11,6 +11,8 @@ from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
+from headway.metrics.endpoint import MetricsEndpoint
+from headway.metrics.process import Metrics
 from headway.mount import Layout, MountProbe
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
@@ -43,7 +45,7 @@ from .logs.stored import StoredLogs
 from .market.garbage_collection import ImageCollector, ImageFiles
 from .market.service import ImageMarket
 from .market.upload_target import ImageUploadTarget
-from .metrics import HttpMetrics
+from .metrics import HttpNumbers
 from .needs.pinning import Pinning
 from .parts import Parts
 from .peers.clients import ServiceClients
@@ -83,7 +85,8 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
     clock = clock or SystemClock()
     settings = settings_from(config)
     http = config.httpserver
-    db = await Database.open(http.database, room="httpserver")
+    metrics = Metrics(service)
+    db = await Database.open(http.database, room="httpserver", numbers=metrics.database)
     service.on_stop(db.close)
     services = ServiceClients(
         job_manager=config.peers.job_manager,
@@ -93,7 +96,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
         clock=clock,
     )
     service.on_stop(services.close)
-    parts = assemble(service, db, services, settings, clock, config.cluster.name, uids=_uids(config))
+    parts = assemble(service, db, services, settings, clock, config.cluster.name, uids=_uids(config), metrics=metrics)
     hub, accounts = parts.hub, parts.accounts
 
     async def load_accounts() -> None:
@@ -104,13 +107,15 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
 
     service.on_start(load_accounts)
-    rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token)
+    rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token, numbers=metrics.rpc)
     servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events)
     add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)
     service.on_refuse(hub.close)
     service.on_stop(web.stop)
+    if http.metrics_listen:
+        MetricsEndpoint(service, metrics, http.metrics_listen)
     service.side_task("watches", lambda: hub.run(services))
     return parts, web
 
@@ -124,8 +129,10 @@ def assemble(
     cluster: str,
     *,
     uids: range = range(20_000, 60_000),
+    metrics: Metrics | None = None,
 ) -> Parts:
     """Makes the parts behind the routes. ``service`` starts and stops those that need it."""
+    metrics = metrics or Metrics(service)
     accounts = Accounts(db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s)
     service.side_task("sessions", accounts.run)
     account_jobs = AccountJobs(services, accounts, clock)
@@ -251,7 +258,8 @@ def assemble(
         pinning=pinning,
         hub=hub,
         readiness=Readiness(service.health, services, mount),
-        metrics=HttpMetrics(lambda: hub.streams + event_reading.streams),
+        metrics=metrics,
+        numbers=HttpNumbers(metrics.registry, lambda: hub.streams + event_reading.streams),
     )
 
 

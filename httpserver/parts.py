@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headway.clock import Clock
+    from headway.metrics.process import Metrics
 
     from .auth.accounts import Accounts
     from .auth.groups import Groups
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .logs.service import Logs
     from .market.service import ImageMarket
     from .market.upload_target import ImageUploadTarget
-    from .metrics import HttpMetrics
+    from .metrics import HttpNumbers
     from .needs.pinning import Pinning
     from .peers.hub import PageEventHub
     from .readiness import Readiness
@@ -70,4 +71,5 @@ class Parts:
     pinning: Pinning
     hub: PageEventHub
     readiness: Readiness
-    metrics: HttpMetrics
+    metrics: Metrics
+    numbers: HttpNumbers

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from headway.errors import Problem
 from headway.ids import is_task_name
+from headway.jobfile.spec import Ulimit
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 
@@ -50,13 +51,18 @@ def _of_single_tasks(specs: Sequence[common_pb2.TaskSpec]) -> list[Problem]:
 
 def shapes_of(specs: Sequence[common_pb2.TaskSpec]) -> dict[TaskShape, list[int]]:
     """The distinct shapes of a job and the tasks that have each; ten thousand tasks usually have a handful."""
-    by_bytes: dict[tuple[bytes, float, ImageNeeds], list[int]] = {}
+    by_bytes: dict[tuple[bytes, float, ImageNeeds, tuple[Ulimit, ...]], list[int]] = {}
     for number, spec in enumerate(specs):
-        key = (spec.resources.SerializeToString(deterministic=True), spec.timeout_s, _image_needs(spec))
+        key = (
+            spec.resources.SerializeToString(deterministic=True),
+            spec.timeout_s,
+            _image_needs(spec),
+            convert.ulimits(spec.ulimits),
+        )
         by_bytes.setdefault(key, []).append(number)
     return {
-        TaskShape(convert.resources(specs[numbers[0]].resources), timeout_s, image): numbers
-        for (_, timeout_s, image), numbers in by_bytes.items()
+        TaskShape(convert.resources(specs[numbers[0]].resources), timeout_s, image, ulimits): numbers
+        for (_, timeout_s, image, ulimits), numbers in by_bytes.items()
     }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 
@@ -40,6 +40,9 @@ from .ports import TaskManagerPort
 from .tables import outbox
 from .transaction import JobTransaction
 from .waiting_counter import WaitingCounter
+
+if TYPE_CHECKING:
+    from .metrics import JobNumbers
 
 log = get_logger(__name__)
 R = TypeVar("R")
@@ -102,7 +105,13 @@ class JobWriter:
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
         self._events = events or OutgoingEvents(told=False)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
+        self.numbers: JobNumbers | None = None
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
+
+    @property
+    def inbox(self) -> Batcher[Operation, Any]:
+        """Where operations wait for their transaction."""
+        return self._inbox
 
     async def close(self) -> None:
         """Finish what was accepted; take no more."""
@@ -137,6 +146,19 @@ class JobWriter:
         """
         if header.known_only:
             return await self._made_before(header) or SubmitResult()
+        storing = not (header.dry_run or header.graph_only)
+        if not storing or self.numbers is None:
+            return await self._submit(header, specs)
+        try:
+            result = await self._submit(header, specs)
+        except HeadwayError as error:
+            if error.http_status < 500:
+                self.numbers.submitted("refused")
+            raise
+        self.numbers.submitted("known" if result.already_known else "stored" if result.job_id else "refused")
+        return result
+
+    async def _submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> SubmitResult:
         _check_header(header, specs)
         dag, problems, warnings = await self._check(header, specs)
         if header.dry_run or header.graph_only:
@@ -352,6 +374,8 @@ class JobWriter:
         self._steady = anchors[-1]
         self._waiting_counter.commit()
         self._cache.shrink()
+        if self.numbers is not None:
+            self.numbers.ended([state for _, state, now in ended if now])
         for job_id, state, now in ended:
             self._cache.drop(job_id)
             if now:

@@ -75,6 +75,7 @@ class TaskManagerPeer:
                 timeout_s=shape.timeout_s,
                 image_architecture=shape.image.architecture,
                 image_require_cuda=shape.image.require_cuda,
+                ulimits=convert.ulimits_to_pb(shape.ulimits),
             )
         reply = await self._peer.call(self._stub.CheckResources, request, deadline_s=_CHECK_DEADLINE_S)
         if len(reply.verdicts) != len(shapes):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.jobfile.spec import ResourceSpec
+from headway.jobfile.spec import ResourceSpec, Ulimit
 from headway.rpc.v1 import http_server_pb2, task_manager_pb2
 
 
@@ -25,6 +25,7 @@ class TaskShape:
     resources: ResourceSpec
     timeout_s: float
     image: ImageNeeds = ImageNeeds()
+    ulimits: tuple[Ulimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

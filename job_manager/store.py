@@ -167,6 +167,12 @@ def live_job_ids(conn: Connection) -> list[JobId]:
     return [JobId(row.id) for row in conn.execute(select(job.c.id).where(LIVE).order_by(job.c.id))]
 
 
+def count_live(conn: Connection) -> dict[str, int]:
+    """How many jobs that have not ended are in each state."""
+    counted = conn.execute(select(job.c.state, func.count()).where(LIVE).group_by(job.c.state))
+    return dict(counted.tuples())
+
+
 def waiting_job_ids(conn: Connection) -> list[JobId]:
     """Jobs that have not ended and of which a task waits for another, or none is left to end; oldest first."""
     found = []

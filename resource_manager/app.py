@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
 from headway.lifecycle import Service
+from headway.metrics import open_metrics
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
@@ -37,6 +38,7 @@ async def serve(config: HeadwayConfig) -> None:
         poll_s=settings.poll_s,
         limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
+        metrics_listen=settings.metrics_listen,
     )
     await service.run()
 
@@ -51,17 +53,19 @@ async def build(
     limits: SilenceLimits,
     usage_days: int = 30,
     clock: Clock | None = None,
+    metrics_listen: str = "",
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`."""
     clock = clock or SystemClock()
-    db = await Database.open(database, room="resource_manager")
+    metrics = open_metrics(service, metrics_listen)
+    db = await Database.open(database, room="resource_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
     workers = WorkerPeers(token, clock)
     service.on_stop(workers.close)
     hub = NodeEventHub()
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
-    server = RpcServer(service, bind=bind, token=token)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     add_ResourceManagerServicer_to_server(ResourceManagerService(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
     service.on_refuse(hub.close)
@@ -69,4 +73,8 @@ async def build(
     service.side_task("poller", poller.run)
     service.side_task("health", nodes.keep_time)
     service.side_task("usage", nodes.keep_history)
+    if metrics is not None:
+        from .metrics import NodeNumbers
+
+        NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission)
     return server

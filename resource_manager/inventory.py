@@ -119,6 +119,7 @@ def watched_facts(node: Node) -> bytes:
     capacity = node.status.capacity
     for name in _WATCHED_OF_CAPACITY:
         setattr(kept.status.capacity, name, getattr(capacity, name))
+    kept.status.capacity.most_ulimits.extend(capacity.most_ulimits)
     for gpu in capacity.gpus:
         kept.status.capacity.gpus.add(**{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
     for condition in node.status.conditions:

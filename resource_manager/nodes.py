@@ -7,8 +7,8 @@ transaction, so that an idle cluster costs next to nothing.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sqlalchemy import Connection
@@ -64,6 +64,14 @@ class Nodes:
 
     def ids(self) -> list[str]:
         return sorted(self._nodes)
+
+    def by_health(self) -> Mapping[NodeHealth, int]:
+        """How many nodes are in each health."""
+        return Counter(node.health_state.health for node in self._nodes.values())
+
+    def by_admission(self) -> Mapping[Admission, int]:
+        """How many nodes may take work, and how many may not, and why."""
+        return Counter(node.admission for node in self._nodes.values())
 
     def address(self, node_id: str) -> str | None:
         """Where the node's Worker listens; None for one that is not known."""

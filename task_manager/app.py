@@ -10,6 +10,7 @@ from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
+from headway.metrics import open_metrics
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -45,6 +46,8 @@ from .store.tables import JOB_MANAGER, outbox
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
+    from headway.metrics.process import Metrics
+    from headway.store.outbox import OutboxPump
 
 log = get_logger(__name__)
 
@@ -70,6 +73,7 @@ async def serve(config: HeadwayConfig) -> None:
         resource_manager=config.peers.resource_manager,
         settings=settings_of(config),
         order=policy_of(config),
+        metrics_listen=config.task_manager.metrics_listen,
     )
     stay_responsive()
     await service.run()
@@ -120,11 +124,13 @@ async def build(
     clock: Clock | None = None,
     workers: Workers | None = None,
     nodes: NodeSource | None = None,
+    metrics_listen: str = "",
 ) -> RpcServer:
     """Builds all parts of one TaskManager and registers them with ``service``; the two managers are addresses."""
     clock = clock or SystemClock()
     order = order or policy.AgingSjf()
-    db = await Database.open(database, room="task_manager")
+    metrics = open_metrics(service, metrics_listen)
+    db = await Database.open(database, room="task_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
     jobs = Peer("JobManager", job_manager, token=token, clock=clock)
     service.on_stop(jobs.close)
@@ -149,7 +155,7 @@ async def build(
         await dispatcher.close()
         await engine.close()
 
-    server = RpcServer(service, bind=bind, token=token)
+    server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     previews = PreviewQueries(engine)
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
@@ -175,8 +181,25 @@ async def build(
     service.side_task("removal", removal.run)
     service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
-    service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)
+    pump = outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock)
+    service.side_task("events", pump.run)
+    if metrics is not None:
+        _count(metrics, engine, pump)
     return server
+
+
+def _count(metrics: Metrics, engine: Engine, pump: OutboxPump) -> None:
+    """Somebody looks at the numbers, so they are counted from here on."""
+    from .metrics import TaskManagerNumbers
+
+    metrics.watch_inbox("events", engine.inbox)
+    metrics.watch_outbox(pump)
+    engine.numbers = TaskManagerNumbers(
+        metrics.registry,
+        waiting=lambda: engine.state.waiting_count,
+        held=lambda: len(engine.state.held),
+        live=lambda: len(engine.state.attempts),
+    )
 
 
 async def watch_nodes(engine: Engine, nodes: NodeSource, clock: Clock) -> None:

@@ -23,11 +23,12 @@ class Shape:
     require_cuda: str = ""  # what its image asks of the driver (`cuda`); only for tasks with GPUs
     image: str = ""  # its pinned digest, if any: nodes that have it are preferred
     needs_image_there: bool = False  # only nodes that have the image will do: it can't be pulled
+    ulimits: tuple[tuple[str, int], ...] = ()  # names and hard limits that its processes need
 
     @property
     def is_plain(self) -> bool:
-        """Whether its image needs nothing of a node."""
-        return not (self.architecture or self.require_cuda or self.needs_image_there)
+        """Whether it needs nothing of a node but room."""
+        return not (self.architecture or self.require_cuda or self.needs_image_there or self.ulimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Node:
     architecture: str = ""  # empty: not known
     driver_version: str = ""  # of its GPUs; empty: not known
     cuda_version: str = ""  # the newest that the driver supports
+    most_ulimits: tuple[tuple[str, int], ...] = ()  # hard limits that its engine can give; missing ones: not known
     images: frozenset[str] = frozenset()  # in its container engine: ids, and digests of manifests
 
 

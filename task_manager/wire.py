@@ -97,6 +97,7 @@ def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
             require_cuda=spec.image_require_cuda,
             digest=spec.image_digest,
             source=spec.image_source,
+            ulimits=spec.ulimits,
         ),
         timeout_s=convert.duration_s(spec.timeout_s, "timeout_s"),
         retries=spec.retries,
@@ -119,6 +120,7 @@ def shape(
     require_cuda: str = "",
     digest: str = "",
     source: int = common_pb2.IMAGE_SOURCE_UNKNOWN,
+    ulimits: Iterable[common_pb2.Ulimit] = (),
 ) -> Shape:
     """What a task and its image need of a node."""
     pinned = bool(digest) and source != common_pb2.IMAGE_SOURCE_UNKNOWN
@@ -133,6 +135,7 @@ def shape(
         require_cuda if message.gpus else "",
         digest if pinned else "",
         pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
+        tuple((one.name, one.hard) for one in ulimits),
     )
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
@@ -319,6 +322,7 @@ def node(message: resource_manager_pb2.Node) -> Node:
         ),
         architecture=capacity.architecture,
         driver_version=capacity.driver_version,
+        most_ulimits=tuple((one.name, one.hard) for one in capacity.most_ulimits),
         cuda_version=capacity.cuda_version,
         images=frozenset(_digests(message.status.engine_images)),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Coroutine
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
 from headway.lifecycle import Service
 from headway.logs import get_logger
+from headway.metrics import open_metrics
 from headway.mount import Layout
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -33,14 +34,15 @@ from .machine.conditions import Conditions
 from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
 from .machine.mount import MountWatch
-from .network.guard import Guard, GuardSettings, NetworkGuard, NoGuard
-from .network.rules import Reach
+from .machine.simulated_gpus import SimulatedGpus
+from .network.guard import NoGuard
 from .node.heartbeat import Heartbeat
 from .node.registration import Registration
-from .node.status import OfferedResources, SimulatedGpus, StatusReader
+from .node.status import OfferedResources, StatusReader
 from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
 from .ports import Gpus, Runtime
-from .runtime.scripted import ScriptedRuntime
+from .runtime import registry
+from .runtime.setup import RuntimeParts, RuntimeSetup
 from .servicer import WorkerService
 from .store import WorkerStore
 
@@ -80,12 +82,23 @@ async def build(
         attempts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"The worker's folder {folder} can't be made: {error.strerror}.") from error
-    store = await WorkerStore.open(str(folder / "worker.db"))
+    metrics = open_metrics(service, settings.metrics_listen)
+    store = await WorkerStore.open(str(folder / "worker.db"), metrics.database if metrics else None)
     service.on_stop(store.close)
     incarnation = await store.next_incarnation(clock.now())
     node_id = settings.node_id
-    runtime = runtime or _runtime(config, attempts_dir, clock)
-    gpus = gpus or _gpus(config, runtime)
+    conditions = Conditions(clock)
+    setup = RuntimeSetup(
+        config,
+        attempts_dir,
+        clock,
+        tell=lambda word, sentence, blocks: conditions.set(word, sentence, blocks_work=blocks),
+    )
+    parts = _parts(config, setup, runtime)
+    runtime, guard = parts.runtime, parts.guard
+    gpus = gpus or parts.gpus
+    assert gpus is not None
+    assert guard is not None
     service.on_stop(gpus.close)
 
     http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
@@ -95,7 +108,6 @@ async def build(
     service.on_stop(task_manager.close)
     service.on_stop(resource_manager.close)
 
-    conditions = Conditions(clock)
     engine = EngineWatch(runtime, conditions, clock)
 
     def on_mount_changed() -> None:
@@ -165,7 +177,6 @@ async def build(
         ),
         on_engine_trouble=engine.suspect,
     )
-    guard = _network_guard(config, runtime, conditions, clock)
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
@@ -229,7 +240,7 @@ async def build(
         return await nodes.report_status(await status.read())
 
     registration = Registration(register, report_status, conditions, clock)
-    server = RpcServer(service, bind=settings.bind, token=cluster.token)
+    server = RpcServer(service, bind=settings.bind, token=cluster.token, numbers=metrics.rpc if metrics else None)
     reader = WorkerLogReader(controller.find, runtime, copier, mounted, clock)
     servicer = WorkerService(
         service,
@@ -242,6 +253,18 @@ async def build(
         on_prefetch_list=prefetch.set_list,
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+
+    if metrics is not None:
+        from .metrics import WorkerNumbers
+
+        numbers = WorkerNumbers(
+            metrics.registry,
+            held=lambda: [record for record, _ in controller.held()],
+            conditions=lambda: sum(condition.blocks_work for condition in conditions.now),
+        )
+        heartbeat.on_sent = numbers.beat
+        metrics.before_scrape("attempts", numbers.look)
+        metrics.watch_inbox("attempts", store.puts)
 
     async def start() -> None:
         # Look before the server opens, so that the first launch meets the real conditions.
@@ -323,60 +346,35 @@ class _Background:
             task.cancel()
 
 
-def _runtime(config: HeadwayConfig, attempts_dir: Path, clock: Clock) -> Runtime:
-    if config.worker.runtime == "scripted":
-        return ScriptedRuntime(attempts_dir, attempts_dir.parent / "scripted.journal", clock)
-    from .runtime.docker import DockerRuntime
-
-    return DockerRuntime.from_config(config, attempts_dir)
-
-
-def _network_guard(config: HeadwayConfig, runtime: Runtime, conditions: Conditions, clock: Clock) -> Guard:
-    if isinstance(runtime, ScriptedRuntime):
-        return NoGuard()
-    from .runtime.docker import DockerRuntime
-
-    if not isinstance(runtime, DockerRuntime):
-        return NoGuard()
-    settings, peers = config.worker, config.peers
-    networks = runtime.networks
-    services = (peers.http_server, peers.job_manager, peers.task_manager, peers.resource_manager, settings.address)
-    guard = NetworkGuard(
-        GuardSettings(
-            node=settings.node_id,
-            identity=networks.identity.short,
-            job_range=IPv4Network(settings.network_job_range),
-            mode=settings.network_rules,
-            allowed=tuple(map(Reach.of, settings.network_allow)),
-            private=settings.network_private,
-            services=services,
-        ),
-        engine_url=networks.engine.url,
-        read=networks.all,
-        sweep=runtime.sweep_networks,
-        unknown=networks.unknown,
-        tell=lambda word, sentence, blocks: conditions.set(word, sentence, blocks_work=blocks),
-        clock=clock,
-    )
-    networks.refusal = guard.refusal
-    return guard
-
-
-def _gpus(config: HeadwayConfig, runtime: Runtime) -> Gpus:
+def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) -> RuntimeParts:
+    """The configured runtime, or the given one, and what it brings along, whole."""
     settings = config.worker
-    if settings.simulated_gpus or settings.runtime == "scripted":
-        return SimulatedGpus(
+    parts = RuntimeParts(runtime) if runtime is not None else registry.make(settings.runtime, setup)
+    gpus = parts.gpus
+    if settings.simulated_gpus:
+        gpus = SimulatedGpus(
             settings.node_id,
             settings.simulated_gpus,
             model=settings.simulated_gpu_model,
             memory_bytes=settings.simulated_gpu_memory_bytes,
         )
-    from .machine.gpus import NvmlGpus
-    from .runtime.docker import DockerRuntime
+    elif gpus is None:
+        from .machine.gpus import NvmlGpus
 
-    if isinstance(runtime, DockerRuntime):
-        return NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes, cannot_pass=runtime.cannot_pass_gpus)
-    return NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
+        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
+    return replace(parts, gpus=gpus, guard=parts.guard or _no_guard(config, setup, parts.runtime))
+
+
+def _no_guard(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime) -> NoGuard:
+    """Says that a runtime with real tasks sets no rules, unless an admin wants none."""
+    settings = config.worker
+    if runtime.simulates or settings.network_rules == "off":
+        return NoGuard()
+    sentence = (
+        f"The runtime {runtime.name} of {settings.node_id} sets no firewall rules, so its tasks reach each other and "
+        "this machine: set worker.network_rules to wanted or off where that may be."
+    )
+    return NoGuard(sentence, required=settings.network_rules == "required", tell=setup.tell)
 
 
 def _version() -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
-from headway.jobfile import Network
+from headway.jobfile import Network, Ulimit
 from headway.model.gpu_readings import GpuReadings
 from headway.model.reasons import EndWord
 
@@ -141,6 +141,7 @@ class StartOrder:
     memory_bytes: int
     shm_bytes: int
     network: Network
+    ulimits: tuple[Ulimit, ...] = ()  # the others are the engine's own
     gpu_uuids: tuple[str, ...] = ()  # empty: the container must see none (NVIDIA_VISIBLE_DEVICES=void in its env)
     home: Path | None = None  # on this machine; bound read-write at /root/nfs
     datasets: Mapping[str, Path] = field(default_factory=dict)  # name to folder; bound read-only at /root/datasets/NAME
@@ -194,6 +195,7 @@ class EngineFacts:
     version: str
     architecture: str = ""  # amd64, arm64
     keeps_containers: bool = True  # live-restore: containers outlive the engine; also if it is not known
+    most_ulimits: tuple[tuple[str, int], ...] = ()  # hard limits that it can give; missing ones: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +213,11 @@ class ContainerFiles:
 
 
 class Runtime(Protocol):
-    """Runs one container for each attempt. There are two: Docker and scripted.
+    """Runs one container for each attempt. Headway has two, Docker and scripted, and packages add others.
 
-    *Making one.* ``DockerRuntime.from_config(config, attempts_dir)`` in ``runtime/docker.py``. The files of the box
-    belong to ``runtime.boxed.BoxedRuntime``. ``tests/contracts/test_runtime.py`` tests every runtime.
+    *Making one.* ``runtime.registry`` finds its class by an entry point, and ``RuntimeKind.from_setup`` makes it
+    (docs/runtimes.md). The files of the box belong to ``runtime.boxed.BoxedRuntime``.
+    ``tests/contracts/test_runtime.py`` tests every runtime.
 
     *Identity.* A container belongs to exactly one attempt. It is found by its name (the cluster's and the attempt's),
     and by labels with cluster, node id, job, task and number. A container without these labels is never touched. An
@@ -238,7 +241,9 @@ class Runtime(Protocol):
     and ``renew`` use only the local disk and raise only OSError.
     """
 
-    name: str  # "docker" | "scripted": Capacity.runtime
+    name: str  # that of its entry point: Capacity.runtime
+    simulates: bool  # no program runs: nothing is kept apart from anything, and the platform log says so
+    any_image: bool  # every image counts as there, so that no name of one is looked up at submit
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         """Connect and begin to watch.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -22,6 +22,9 @@ from .box import StopWord
 from .images.journal import SqlImageJournal
 from .model import AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
 
+if TYPE_CHECKING:
+    from headway.metrics.shared import DatabaseNumbers
+
 _INSERT = (
     "INSERT OR REPLACE INTO attempts (folder, stage, launch, facts, notes, end_report, changed_at) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -33,32 +36,32 @@ class WorkerStore:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
+        self.puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
         self.images = SqlImageJournal(db)
         self._puts_of: dict[AttemptId, int] = {}  # how often each record was put
         self._later: _LaterRows | None = None
         self._later_lock = threading.Lock()
 
     @classmethod
-    async def open(cls, path: str) -> WorkerStore:
+    async def open(cls, path: str, numbers: DatabaseNumbers | None = None) -> WorkerStore:
         """Open the file for this process alone. It is made if it is missing."""
-        return cls(await Database.open(path, room="worker"))
+        return cls(await Database.open(path, room="worker", numbers=numbers))
 
     async def close(self) -> None:
         """Finish what was submitted. Safe twice."""
-        await self._puts.close()
+        await self.puts.close()
         await self._db.close()
 
     async def put(self, record: AttemptRecord) -> None:
         """Store the record. It is durable when this returns. Calls at the same time share one fsync."""
         self._counts(record)
-        await self._puts.submit(record_to_row(record))
+        await self.puts.submit(record_to_row(record))
 
     async def put_many(self, records: Sequence[AttemptRecord]) -> None:
         """Store several records. When it raises, perhaps none was stored."""
         for record in records:
             self._counts(record)
-        await self._puts.submit_many([record_to_row(record) for record in records])
+        await self.puts.submit_many([record_to_row(record) for record in records])
 
     def put_later(self, record: AttemptRecord) -> None:
         """Store it with the next write, or half a second later. Use it for what may happen again after a crash.

@@ -12,6 +12,8 @@ from .model import ArchiveLimits, ArchiveRefused
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CREATED_BY = 500
+# Settings that a task may use, by the words of a Dockerfile. CMD is shown, and never run here.
+_WORDS = {"Entrypoint": "ENTRYPOINT", "User": "USER", "WorkingDir": "WORKDIR"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,10 @@ def parse_config(content: bytes, name: str, limits: ArchiveLimits) -> Config:
         ArchiveRefused: it is no config of a Linux image with layers.
     """
     if len(content) > limits.config_bytes:
-        raise ArchiveRefused(f"The image's config {name} is larger than {limits.config_bytes >> 20} MiB.")
+        raise ArchiveRefused(
+            f"The image's config {name} is larger than {limits.config_bytes >> 20} MiB. Build it with fewer and "
+            "shorter labels and variables."
+        )
     what = f"The image's config {name}"
     document = config_form.checked(content, what)
     os = document.get("os") or "linux"
@@ -66,14 +71,18 @@ def parse_config(content: bytes, name: str, limits: ArchiveLimits) -> Config:
         raise ArchiveRefused(f"{what} has a rootfs of an unknown type.")
     diff_ids = rootfs.get("diff_ids") or ()
     if not diff_ids:
-        raise ArchiveRefused(f"{what} has a rootfs without layers: there is nothing in the image.")
+        raise ArchiveRefused(
+            f"{what} has a rootfs without layers: there is nothing in the image. Build it with a COPY or a RUN."
+        )
     if len(diff_ids) > limits.layers:
         raise ArchiveRefused(f"The image has {len(diff_ids)} layers; engines take {limits.layers}. Squash it.")
     for diff_id in diff_ids:
         if not _DIGEST.fullmatch(diff_id):
             raise ArchiveRefused(f"{what} names a layer {documents.clean(diff_id, 80)!r}, which is no sha256 digest.")
     settings = document.get("config") or documents.JsonObject()
-    problem = places.problem_of_config(settings.get("Volumes") or (), settings.get("Env") or ())
+    problem = places.problem_of_config(settings.get("Volumes") or (), settings.get("Env") or ()) or next(
+        filter(None, (places.problem_of_words(word, _said(settings, key)) for key, word in _WORDS.items())), ""
+    )
     if problem:
         raise ArchiveRefused(f"{problem}.")
     created_at = config_form.moment(document.get("created") or "")
@@ -94,6 +103,11 @@ def parse_config(content: bytes, name: str, limits: ArchiveLimits) -> Config:
             documents.clean(key, 1024): documents.clean(text) for key, text in (settings.get("Labels") or {}).items()
         },
     )
+
+
+def _said(settings: documents.JsonObject, key: str) -> Sequence[str]:
+    value = settings.get(key) or ()
+    return (value,) if isinstance(value, str) else value
 
 
 def _clean(texts: Iterable[str] | None) -> tuple[str, ...]:

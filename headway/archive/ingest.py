@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from io import FileIO
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from .inspection import ImageContents, LayerInspection, inspect_layers
 from .layers import CopiedLayer, Meter, copy_layer
 from .manifests import Candidate, candidates, chosen
 from .model import MIB, ArchiveLimits, ArchiveRefused, ImageInfo, LayerInfo
-from .places import problem_of_layers
+from .places import deciding_with, problem_of_layers
 from .store import ImageStore, NewLayer
 from .tar import shown
 from .uploaded import UploadedArchive, bomb
@@ -80,6 +80,7 @@ class _Ingest:
         self._file_bytes = 0
         self._unpacked = 0
         self._until_look = 0
+        self._deciding: Set[str] = frozenset()
 
     def run(self) -> ImageInfo:
         outer = UploadedArchive(self._source, self._limits, self._read)
@@ -106,6 +107,7 @@ class _Ingest:
         new: dict[str, NewLayer] = {}
         looks: dict[str, LayerInspection] = {}
         meter = Meter(self._limits, self._grow)
+        self._deciding = deciding_with(image.config.working_dir)
         for member, content in outer.contents(wanted):
             diff_id, digest = wanted[member.name]
             path = self._store.adopt(diff_id, work, trusted)
@@ -123,7 +125,9 @@ class _Ingest:
             if path is not None:
                 new[diff_id] = NewLayer(diff_id, passed.size_bytes, path)
             looks[diff_id] = passed.look
-        problem = problem_of_layers([looks[diff_id].places for diff_id in image.config.diff_ids])
+        problem = problem_of_layers(
+            [looks[diff_id].places for diff_id in image.config.diff_ids], image.config.working_dir
+        )
         if problem:
             raise ArchiveRefused(f"{problem}.")
         found = inspect_layers([looks[diff_id] for diff_id in image.config.diff_ids], image.config)
@@ -150,7 +154,13 @@ class _Ingest:
                 view = view[file.write(view) :]
 
         return copy_layer(
-            content, name=name, diff_id=diff_id, digest=digest, meter=meter, write=write if file is not None else None
+            content,
+            name=name,
+            diff_id=diff_id,
+            digest=digest,
+            meter=meter,
+            write=write if file is not None else None,
+            deciding=self._deciding,
         )
 
     def _room_for(self, count: int) -> None:

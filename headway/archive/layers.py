@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
 from .inspection import LayerInspection
 from .model import ArchiveLimits, ArchiveRefused
+from .places import DECIDING, PlacesOfLayer
 from .streams import CHUNK, Incomplete, Reader, packing, unpacked
 from .tar import Member, MemberKind, members, shown
 from .unpacking import Unpacking
@@ -57,6 +58,7 @@ def copy_layer(
     digest: str,
     meter: Meter,
     write: Callable[[bytes], None] | None,
+    deciding: Set[str] = DECIDING,
 ) -> CopiedLayer:
     """Reads a layer to its end. ``write`` gets the bytes to keep: gzip as it came, everything else as a plain tar.
 
@@ -94,7 +96,7 @@ def copy_layer(
             yield piece
 
     try:
-        look = _look(Reader(plain()), meter, where)
+        look = _look(Reader(plain()), meter, where, deciding)
     except Incomplete:
         raise ArchiveRefused(f"{where} is incomplete: it ends too soon. Save and send the image again.") from None
     if outside and outside.hexdigest() != digest.partition(":")[2]:
@@ -104,8 +106,8 @@ def copy_layer(
     return CopiedLayer(size, keep_packed, look)
 
 
-def _look(reader: Reader, meter: Meter, where: str) -> LayerInspection:
-    look = LayerInspection()
+def _look(reader: Reader, meter: Meter, where: str, deciding: Set[str]) -> LayerInspection:
+    look = LayerInspection(places=PlacesOfLayer(deciding))
     climbing: set[str] = set()
     unpacking = Unpacking(where)
     for member in members(reader, meter.limits, meter.one_more, where=where):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from . import documents
+from . import documents, other_kinds
 from .config import Config, parse_config
 from .model import ArchiveLimits, ArchiveRefused, SeveralImages
 from .tar import shown
@@ -149,6 +149,9 @@ def _listed(choices: Sequence[str]) -> str:
 
 def _of_docker(outer: UploadedArchive, limits: ArchiveLimits) -> Iterable[Candidate]:
     document = documents.parse(outer.document("manifest.json", "manifest", limits.document_bytes), "manifest.json")
+    known = other_kinds.of_manifest(document)
+    if known:
+        raise ArchiveRefused(f"{known}.")
     entries = documents.objects(document, "manifest.json")
     if not entries:
         raise ArchiveRefused("The manifest.json of the archive names no image.")
@@ -179,6 +182,9 @@ def _of_oci(outer: UploadedArchive, limits: ArchiveLimits) -> Iterable[Candidate
     if not found:
         if walk.absent:
             raise ArchiveRefused(f"The {walk.absent} is missing from the archive.")
+        known = other_kinds.of_artifacts(walk.passed_over)
+        if known:
+            raise ArchiveRefused(f"{known}.")
         raise ArchiveRefused("The index.json of the archive names no image for Linux.")
     return found
 
@@ -191,6 +197,7 @@ class _Walk:
         self._limits = limits
         self._seen = 0
         self.absent = ""
+        self.passed_over: list[str] = []  # kinds of what is no image
 
     def index(self, document: documents.JsonObject, names: tuple[str, ...], depth: int) -> Iterable[Candidate]:
         """The images of one index; ``names`` are those of the index itself."""
@@ -218,8 +225,12 @@ class _Walk:
 
     def _image(self, manifest: documents.JsonObject, names: tuple[str, ...]) -> Iterable[Candidate]:
         config = documents.obj(manifest.get("config"), "a manifest", "config")
-        if documents.text(config.get("mediaType"), "a manifest", "config.mediaType") not in _CONFIGS:
-            return  # a chart, a signature or another thing that isn't run
+        of_config = documents.text(config.get("mediaType"), "a manifest", "config.mediaType")
+        if of_config not in _CONFIGS:
+            # A chart, a signature or another thing that isn't run.
+            own = manifest.get("artifactType")
+            self.passed_over += [of_config, own if isinstance(own, str) else ""]
+            return
         layers = []
         for layer in documents.objects(manifest.get("layers"), "a manifest", "layers"):
             kind = documents.text(layer.get("mediaType"), "a manifest", "layers.mediaType")

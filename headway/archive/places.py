@@ -7,7 +7,7 @@ could lead a mount into a task's own files.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from .tar import MemberKind, shown
@@ -21,13 +21,20 @@ FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 # Files that the engine reads before a start. A pipe there would hold it, and a folder fails it.
 TABLES = ("/etc/passwd", "/etc/group")
 _ENV_BYTES = 128 << 10  # the kernel's limit for one entry
+_ENVS_BYTES = 1 << 20  # half of the kernel's for all, with the arguments; the other half is for the job's own
 # Of declared volumes. A Worker asks its engine about each folder on the way to each of them.
 _VOLUMES, _VOLUME_DEPTH, _VOLUME_CHARS = 64, 32, 1024
 
 
 def problem_of_config(volumes: Iterable[str], env: Iterable[str]) -> str:
     """What an image's config has in the way of a container, in one sentence without its dot. Empty: nothing."""
-    volumes = tuple(volumes)
+    volumes, env = tuple(volumes), tuple(env)
+    together = sum(len(entry.encode("utf-8", "surrogateescape")) + 1 for entry in env)
+    if together > _ENVS_BYTES:
+        return (
+            f"The image's ENV has {together >> 10} KiB in {len(env)} variables; {_ENVS_BYTES >> 10} KiB may be, or no "
+            "program can start. Build it with less, such as a file instead"
+        )
     if len(volumes) > _VOLUMES:
         return f"The image declares {len(volumes)} volumes; {_VOLUMES} may be. Build it with fewer VOLUMEs"
     return next(filter(None, (*map(_problem_of_volume, volumes), *map(_problem_of_env, env))), "")
@@ -53,6 +60,22 @@ def _problem_of_volume(volume: str) -> str:
             "something. Build it without this VOLUME"
         )
     return ""
+
+
+def problem_of_words(setting: str, words: Iterable[str]) -> str:
+    """Of a setting that names programs, folders or users, such as ENTRYPOINT."""
+    for word in words:
+        if "\0" in word:
+            return f"The image says {setting} {shown(word)}, which holds a zero byte. Build it without it"
+    return ""
+
+
+def problem_of_working_dir(working_dir: str, path: str) -> str:
+    """Of something in the image at ``path`` that is no folder, on the way to its WORKDIR."""
+    return (
+        f"The image says WORKDIR {working_dir}, but {path} is a file there, so no container starts in it. Build it "
+        "with another WORKDIR"
+    )
 
 
 def problem_of_linked_volume(volume: str, leads_to: str) -> str:
@@ -83,6 +106,8 @@ def _touched(path: str) -> str:
 
 def _problem_of_env(entry: str) -> str:
     name = entry.partition("=")[0]
+    if "\0" in entry:
+        return f"The image's environment variable {shown(name)} holds a zero byte. Build it without this ENV"
     if not name:
         return f"The image has an environment variable without a name, {shown(entry)}. Build it without this ENV"
     if len(entry.encode("utf-8", "surrogateescape")) >= _ENV_BYTES:
@@ -142,8 +167,12 @@ _FOLDER = (MemberKind.DIR, "")
 
 @dataclass(slots=True)
 class PlacesOfLayer:
-    """What one layer does to the paths that decide. ``names``: kind and link of those that it has."""
+    """What one layer does to the paths that decide. ``names``: kind and link of those that it has.
 
+    ``deciding``: these paths, and those above the image's own WORKDIR.
+    """
+
+    deciding: Set[str] = DECIDING
     names: _Things = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
@@ -151,18 +180,18 @@ class PlacesOfLayer:
     def add(self, path: str, kind: MemberKind, link: str) -> None:
         """``path``: where an engine puts the member, with the links of its own layer followed."""
         parent, _, base = path.rpartition("/")
-        if parent in DECIDING:
+        if parent in self.deciding:
             # Folders that no member names are made on the way.
             for way in ways(parent):
                 self.names.setdefault(way.lstrip("/"), _FOLDER)
         if base == ".wh..wh..opq":
-            if not parent or parent in DECIDING:
+            if not parent or parent in self.deciding:
                 self.opaque.add(parent)
         elif base.startswith(".wh."):
             removed = path.removesuffix(base) + base.removeprefix(".wh.")
-            if removed in DECIDING:
+            if removed in self.deciding:
                 self.gone.add(removed)
-        elif path in DECIDING:
+        elif path in self.deciding:
             self.names[path] = (kind, link)
 
 
@@ -179,8 +208,15 @@ def lay_over(layers: Iterable[PlacesOfLayer]) -> _Things:
     return names
 
 
-def problem_of_layers(layers: Iterable[PlacesOfLayer]) -> str:
-    """What all layers together have in the way."""
+def deciding_with(working_dir: str) -> Set[str]:
+    """All paths that decide for an image with this WORKDIR ("": none)."""
+    if not working_dir or len(working_dir) > _VOLUME_CHARS:
+        return DECIDING
+    return DECIDING | {path.lstrip("/") for path in ways(plain(working_dir))}
+
+
+def problem_of_layers(layers: Iterable[PlacesOfLayer], working_dir: str = "") -> str:
+    """What all layers together have in the way, also of the image's own WORKDIR."""
     names = lay_over(layers)
     for place in FOLDERS:
         for path in ways(place):
@@ -207,4 +243,10 @@ def problem_of_layers(layers: Iterable[PlacesOfLayer]) -> str:
                 return problem_of_table(path, target)
         elif kind not in (None, MemberKind.FILE, MemberKind.HARDLINK):
             return problem_of_table(path)
+    for path in ways(plain(working_dir)) if working_dir else ():
+        kind, _ = names.get(path.lstrip("/"), _NOTHING)
+        if kind is MemberKind.SYMLINK:
+            break  # where it leads, the launcher finds out
+        if kind not in (None, MemberKind.DIR):
+            return problem_of_working_dir(working_dir, path)
     return ""

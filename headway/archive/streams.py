@@ -19,19 +19,6 @@ CHUNK = MIB
 GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
 _XZ_MEMORY = 256 * MIB  # xz -9 needs 65 MiB
 _ZSTD_WINDOW = 128 * MIB  # zstd -19 needs 8 MiB; --ultra and --long up to this
-_OTHERS = {
-    b"PK\x03\x04": "a zip file",
-    b"PK\x05\x06": "an empty zip file",
-    b"BZh": "packed with bzip2",
-    b"7z\xbc\xaf\x27\x1c": "a 7z file",
-    b"Rar!": "a rar file",
-    b"\x04\x22\x4d\x18": "packed with lz4",
-    b"\x7fELF": "a program",
-    b"QFI\xfb": "the disk of a virtual machine",
-    b"hsqs": "a squashfs file system",
-    b"!<arch>": "a package or library",
-    b"\xed\xab\xee\xdb": "an rpm package",
-}
 
 
 class Incomplete(Exception):
@@ -135,14 +122,6 @@ def packing(head: bytes) -> str:
         return "zstd"
     if head.startswith(XZ):
         return "xz"
-    return ""
-
-
-def known_as(head: bytes) -> str:
-    """What a file that begins so is, if it is something known that is no image; else ""."""
-    for magic, words in _OTHERS.items():
-        if head.startswith(magic):
-            return words
     return ""
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from ..errors import MountUnavailable
+from . import other_kinds
 from .model import ArchiveLimits, ArchiveRefused
-from .streams import CHUNK, Incomplete, Reader, known_as, packing, unpacked
+from .streams import CHUNK, Incomplete, Reader, packing, unpacked
 from .tar import BLOCK, Member, MemberKind, is_header, members, shown
 
 _LINKS_IN_A_ROW = 8
 _WHERE = "The archive"
-_SYSTEM = frozenset(("bin", "etc", "usr", "lib", "sbin", "var", "root", "proc"))
 _SEND_IT_AGAIN = "Send it again, whole."
 # A document begins with one of these; what doesn't isn't kept.
 _JSON_BEGINS = b"{[ \t\r\n"
@@ -47,7 +47,7 @@ class UploadedArchive:
             self._files: dict[str, Member] = {}
             self._links: dict[str, str] = {}
             self._kept: dict[str, bytes] = {}
-            self._tops: set[str] = set()
+            self._names: set[str] = set()
         except BaseException:
             self.close()
             raise
@@ -69,25 +69,22 @@ class UploadedArchive:
                 raise ArchiveRefused(f"The archive has more than {self._limits.members} members; this is no image.")
 
         reader: Reader = self._reader() if self.packing else _FileReader(self._read, self.file_bytes)
-        for member in self._members(reader, one_more):
-            name = _inside(member.name, f"{_WHERE} has a member")
-            if name:
-                self._tops.add(name.split("/", 1)[0])
-            match member.kind:
-                case MemberKind.DIR:
-                    continue
-                case MemberKind.SYMLINK | MemberKind.HARDLINK:
-                    self._add_link(name, member)
-                case MemberKind.FILE:
-                    self._no_second(name)
-                    self._files[name] = Member(name, member.kind, member.size, "", (0, 0), member.offset)
-                    if self.packing and member.size <= self._limits.document_bytes:
-                        content = self._kept_content(reader, member)
-                        kept_bytes += len(content or b"")
-                        if content is not None and kept_bytes <= self._limits.documents_bytes:
-                            self._kept[name] = content
-                case _:
-                    raise ArchiveRefused(f"The archive has a {member.kind.value}: {shown(name)}. No image archive has.")
+        problem: ArchiveRefused | None = None
+        try:
+            for member in self._members(reader, one_more):
+                self._names.add(member.name.strip("/").removeprefix("./"))
+                if problem is None:
+                    try:
+                        kept_bytes += self._take_in(reader, member, kept_bytes)
+                    except ArchiveRefused as refused:
+                        problem = refused
+                elif other_kinds.looks_like_files(self._names):
+                    break
+        except ArchiveRefused as refused:
+            problem = problem or refused
+        if problem is not None:
+            # It is judged as an image only where it may be one.
+            raise self._other_kind(whole=False) or problem
         length = self.file_bytes
         if self.packing:
             # The rest is read too, so that a cut or damaged end is noticed.
@@ -102,6 +99,31 @@ class UploadedArchive:
             raise _incomplete(None)
         if not self._files:
             raise ArchiveRefused("The archive is an empty tar. Send what `docker save` writes.")
+
+    def _take_in(self, reader: Reader, member: Member, kept_bytes: int) -> int:
+        """One member of the index; how many bytes of it were kept.
+
+        Raises:
+            ArchiveRefused: no archive of an image has such a member.
+        """
+        name = _inside(member.name, f"{_WHERE} has a member")
+        match member.kind:
+            case MemberKind.DIR:
+                return 0
+            case MemberKind.SYMLINK | MemberKind.HARDLINK:
+                self._add_link(name, member)
+                return 0
+            case MemberKind.FILE:
+                self._no_second(name)
+                self._files[name] = Member(name, member.kind, member.size, "", (0, 0), member.offset)
+            case _:
+                raise ArchiveRefused(f"The archive has a {member.kind.value}: {shown(name)}. No image archive has.")
+        if not self.packing or member.size > self._limits.document_bytes:
+            return 0
+        content = self._kept_content(reader, member)
+        if content is not None and kept_bytes + len(content) <= self._limits.documents_bytes:
+            self._kept[name] = content
+        return len(content or b"")
 
     def find(self, name: str, what: str) -> Member:
         """The file that a document of the archive names, links followed; ``what`` says what it should be.
@@ -157,13 +179,16 @@ class UploadedArchive:
         if not head:
             raise ArchiveRefused("The file is empty. Send what `docker save` writes.")
         how = packing(head)
-        if how or is_header(head):
+        if is_header(head):
+            return ""
+        inside = self._head_inside(how) if how else head
+        if how and packing(inside):
+            raise ArchiveRefused(f"The file is packed twice, with {how} and {packing(inside)}. Unpack it once.")
+        known = other_kinds.of_head(inside)
+        if known:
+            raise ArchiveRefused(f"{known}.")
+        if how:
             return how
-        found = known_as(head)
-        if found:
-            raise ArchiveRefused(
-                f"The file is {found}, not an image archive: send a tar, plain or with gzip, zstd or xz."
-            )
         if len(head) < BLOCK and b"\0" in head:
             raise ArchiveRefused(f"The archive is incomplete: it has {len(head)} bytes. {_SEND_IT_AGAIN}")
         raise ArchiveRefused(
@@ -202,25 +227,24 @@ class UploadedArchive:
 
     def refuse_contents(self) -> ArchiveRefused:
         """Why an archive that has no manifest is not taken."""
-        if len(self._tops) == 1:
-            top = next(iter(self._tops))
-            if any(f"{top}/{name}" in self._files for name in ("manifest.json", "index.json", "oci-layout")):
-                return ArchiveRefused(
-                    f"The image lies in the folder {shown(top)} of the archive. Pack what is in it: "
-                    "tar -C FOLDER -cf image.tar ."
-                )
-        if len(self._tops & _SYSTEM) >= 3:
-            return ArchiveRefused(
-                "This is the file system of a container (`docker export`), not an image. Make an image of it with "
-                "`docker import` or `docker commit`, and send what `docker save` writes."
-            )
-        if "repositories" in self._files:
-            return ArchiveRefused(
-                "The archive was written by a Docker older than 1.10. Save the image with a newer one."
-            )
-        return ArchiveRefused(
+        return self._other_kind(whole=True) or ArchiveRefused(
             "The archive is no image: it has neither manifest.json (docker save) nor index.json (OCI layout)."
         )
+
+    def _other_kind(self, *, whole: bool) -> ArchiveRefused | None:
+        """The refusal of what is something else than an image. None: it may be one."""
+        if self._names & {"manifest.json", "index.json"}:
+            return None
+        known = other_kinds.of_names(self._names, whole=whole)
+        return ArchiveRefused(f"{known}.") if known else None
+
+    def _head_inside(self, how: str) -> bytes:
+        """What a packed file begins with. Empty: that is for the index to find out."""
+        try:
+            head = next(unpacked(self._pieces(0, self.file_bytes), how, _WHERE), b"")[:BLOCK]
+        except (ArchiveRefused, Incomplete):
+            return b""
+        return b"" if is_header(head) else head
 
     def _members(self, reader: Reader, one_more: Callable[[], None] = lambda: None) -> Iterator[Member]:
         found = members(reader, self._limits, one_more, where=_WHERE, whole=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..model.ulimits import told
 from ..units import counted, parse_size
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
 from .start_times import preview_command, promised, starts_about
@@ -184,6 +185,8 @@ def nodes_show(node_id: str, output: str) -> None:
     )
     click.echo(f"CPUs {_number(node['cpus_used'])} of {node['cpus']:g}, load {_number(node['load1'])}")
     click.echo(f"memory {size(node['memory_used_bytes'])} of {size(node['memory_bytes'])}")
+    if limits := node.get("most_ulimits"):
+        click.echo("ulimits up to " + ", ".join(f"{name} {told(name, most)}" for name, most in limits.items()))
     click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
     for gpu in node["gpus"]:
         state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"

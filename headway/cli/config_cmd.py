@@ -25,12 +25,16 @@ def config() -> None:
 @click.argument("section", required=False)
 @output_option
 def show(config_path: Path | None, section: str | None, output: str) -> None:
-    """Print all values, or those of one SECTION, with their origin. Secrets are hidden."""
+    """Print all values, or those of one SECTION, with their origin. Secrets are hidden.
+
+    What a service that is installed here would refuse is told on standard error.
+    """
     from ..config import default_path, load
     from ..config.checks import outage_borne_s
     from ..config.loading import flattened
     from ..config.sections import SECRET_KEYS
     from ..units import format_duration
+    from ..up.checks import refusals
 
     loaded = load(config_path or default_path())
     rows = {}
@@ -49,6 +53,8 @@ def show(config_path: Path | None, section: str | None, output: str) -> None:
             click.echo(
                 f"\nAn outage of TaskManager of less than {borne} ends no task (lease_s - lease_stop_s - heartbeat_s)."
             )
+    for sentence in refusals(loaded):
+        click.echo(f"headway: {sentence}", err=True)
 
 
 def _without_password(value: Any) -> Any:

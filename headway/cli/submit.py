@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -251,6 +252,8 @@ def _as_json(row: TaskField, option: Option, value: Any) -> Any:
     """What is given for an option, as a job file has it."""
     if row.key == "env":
         return dict(_pair(option, pair) for pair in value)
+    if row.key == "ulimits":
+        return {name: _ulimit(limit) for name, limit in (_pair(option, pair) for pair in value)}
     if option.many:
         return list(value)
     if row.value in (int, float):
@@ -260,6 +263,13 @@ def _as_json(row: TaskField, option: Option, value: Any) -> Any:
             example = "2" if row.value is int else "2 or 0.5"
             raise click.BadParameter(f"{option.flag} is a number such as {example}, not {value!r}") from None
     return value
+
+
+def _ulimit(text: str) -> Any:
+    """``65536``, or ``1024:65536``, as Docker's option has them."""
+    if ":" in text:
+        return dict(zip(("soft", "hard"), map(_ulimit, text.split(":", 1)), strict=True))
+    return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else text
 
 
 def _pair(option: Option, pair: str) -> tuple[str, str]:

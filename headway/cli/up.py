@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from ..up.prepare import PreparedConfig
 
 
+class _RuntimeName(click.ParamType):  # type: ignore[type-arg]
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from .. import plugins
+
+        try:
+            return plugins.find(plugins.RUNTIMES, value).name
+        except plugins.NoSuchPlugin as error:
+            self.fail(f"The runtime {error}.", param, ctx)
+
+
 @click.command()
 @click.option(
     "--state",
@@ -34,11 +46,18 @@ if TYPE_CHECKING:
 @click.option("--simulated-gpus", type=click.IntRange(0, 1_024), help="Pretend to have this many GPUs.")
 @click.option(
     "--runtime",
-    type=click.Choice(["docker", "scripted"]),
-    help="scripted: start no containers; tasks only do what their environment variables say.",
+    type=_RuntimeName(),
+    help="What runs tasks: docker, or one that a package adds. scripted: start no containers; tasks only do what their "
+    "environment variables say.",
 )
+@click.option("--metrics", is_flag=True, help="Open `GET /metrics` of all services, from now on, on ports of loopback.")
 def up(
-    state: Path | None, port: int | None, mount: Path | None, simulated_gpus: int | None, runtime: str | None
+    state: Path | None,
+    port: int | None,
+    mount: Path | None,
+    simulated_gpus: int | None,
+    runtime: str | None,
+    metrics: bool,
 ) -> None:
     """Start all of Headway on this machine and keep it running.
 
@@ -47,7 +66,7 @@ def up(
     from ..config import default_state
     from ..up import checks, prepare
 
-    wishes = prepare.UpOptions(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime)
+    wishes = prepare.UpOptions(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime, metrics=metrics)
     prepared = prepare.prepare(state or default_state(), wishes, _say)
     checks.engine(prepared.config)
     prepare.write_lock(prepared)
@@ -99,6 +118,8 @@ async def _greet(prepared: PreparedConfig) -> None:
     first_admin = await asyncio.to_thread(os.path.exists, config.httpserver.first_admin_file)
     what = "nothing really runs: scripted runtime" if config.cluster.simulated else f"node {config.worker.node_id}"
     _say(f"Headway is ready at {prepared.url} ({what}).")
+    if urls := prepared.metrics_urls:
+        _say(f"Numbers for Prometheus: {' '.join(urls)}")
     if signed_in:
         _say(signed_in)
     if first_admin:

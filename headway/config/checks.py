@@ -133,6 +133,13 @@ def _network(config: HeadwayConfig) -> Iterator[Problem]:
             f"is {doors[first]}, which other machines can reach{also}: gRPC is plain text, so keep 127.0.0.1, or set "
             "[cluster] insecure_network = true where you trust everybody on that network",
         )
+    for key, address in _metrics_doors(config).items():
+        if not is_loopback(split_address(address)[0]) and not config.cluster.insecure_network:
+            yield Problem(
+                key,
+                f"is {address}, which other machines can reach: it is plain text and asks nobody who they are, so keep "
+                "127.0.0.1, or set [cluster] insecure_network = true where you trust everybody on that network",
+            )
 
 
 def _numbers(config: HeadwayConfig) -> Iterator[Problem]:
@@ -227,6 +234,11 @@ def _reachable(bind: str) -> str:
 def _node_name(host: str) -> str:
     name = re.sub(r"[^a-z0-9._-]+", "-", host.split(".")[0].lower()).strip("-._")[:63]
     return name or "node"
+
+
+def _metrics_doors(config: HeadwayConfig) -> Mapping[str, str]:
+    doors = {f"{name}.metrics_listen": getattr(config, name).metrics_listen for name in (*_SERVICES, "worker")}
+    return {key: address for key, address in doors.items() if address}
 
 
 def is_public(config: HeadwayConfig) -> Mapping[str, str]:

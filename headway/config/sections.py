@@ -23,6 +23,7 @@ from .values import (
     OptionalAddress,
     Reach,
     RegistryHost,
+    RuntimeName,
     Seconds,
     SecondsOrZero,
     SomeBytes,
@@ -31,6 +32,7 @@ from .values import (
 
 SECRET_KEYS = frozenset({"cluster.token"})
 
+_METRICS = "where `GET /metrics` of this service is, such as 127.0.0.1:{}, in plain text and open to all who reach it"
 _DATABASE = "a path, or a URL such as postgresql://headway@db/headway; by default a SQLite file in `cluster.state_dir`"
 
 
@@ -108,6 +110,9 @@ class HttpServerSection(Section):
     grpc_bind: Address = Field(
         default="127.0.0.1:7000", description="where the other services ask for users and images"
     )
+    metrics_listen: OptionalAddress = Field(
+        default="", description="a second place for `GET /metrics`, in plain text; it is at the page's port anyway"
+    )
     database: str = Field(default="", description=_DATABASE)
     session_lifetime_s: Seconds = Field(
         default=14 * 86_400.0, description="a browser session ends so long after its last use"
@@ -168,6 +173,7 @@ class JobManagerSection(Section):
     """Jobs and their tasks."""
 
     bind: Address = Field(default="127.0.0.1:7001", description="where it listens")
+    metrics_listen: OptionalAddress = Field(default="", description=_METRICS.format(7101))
     database: str = Field(default="", description=_DATABASE)
     max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
     compare_s: Seconds = Field(
@@ -222,6 +228,7 @@ class TaskManagerSection(Section):
     """Queue, placement, attempts."""
 
     bind: Address = Field(default="127.0.0.1:7002", description="where it listens")
+    metrics_listen: OptionalAddress = Field(default="", description=_METRICS.format(7102))
     database: str = Field(default="", description=_DATABASE)
     policy: str = Field(
         default="aging_sjf",
@@ -291,6 +298,7 @@ class ResourceManagerSection(Section):
     """Nodes and their health."""
 
     bind: Address = Field(default="127.0.0.1:7003", description="where it listens")
+    metrics_listen: OptionalAddress = Field(default="", description=_METRICS.format(7103))
     database: str = Field(default="", description=_DATABASE)
     poll_s: Seconds = Field(default=10.0, description="how often each Worker is asked for its status")
     suspect_after_s: Seconds = Field(default=30.0, description="a silent node is SUSPECT: it gets no new work")
@@ -302,10 +310,13 @@ class WorkerSection(Section):
     """One machine that runs containers."""
 
     bind: Address = Field(default="127.0.0.1:7004", description="where it listens")
+    metrics_listen: OptionalAddress = Field(default="", description=_METRICS.format(7104))
     address: OptionalAddress = Field(default="", description="how the other services reach it; by default `bind`")
     node_id: NodeName = Field(default="", description="the machine's name in the cluster; by default its host name")
-    runtime: Literal["docker", "scripted"] = Field(
-        default="docker", description="scripted: starts nothing, for rehearsals"
+    runtime: RuntimeName = Field(
+        default="docker",
+        description="what runs tasks: docker, or scripted, which starts nothing, for rehearsals, or one that an "
+        "installed package adds (docs/runtimes.md)",
     )
     docker_host: str = Field(
         default="", description="the engine's socket; by default DOCKER_HOST or /var/run/docker.sock"

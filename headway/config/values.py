@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from .. import plugins
 from ..model.retention import MOST_DAYS
 from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
@@ -211,6 +212,11 @@ def _node_name(text: str) -> str:
     return text
 
 
+def _runtime_name(text: str) -> str:
+    plugins.find(plugins.RUNTIMES, text)
+    return text
+
+
 def _absolute(text: str) -> str:
     if text and not os.path.isabs(text):
         raise ValueError(f"must be an absolute path, and not {text!r}")
@@ -261,5 +267,6 @@ Reach = Annotated[str, AfterValidator(_reach)]
 JobRange = Annotated[str, AfterValidator(_job_range)]
 RegistryHost = Annotated[str, AfterValidator(_registry_host)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
+RuntimeName = Annotated[str, AfterValidator(_runtime_name)]
 FilePath = Annotated[str, AfterValidator(_absolute)]
 MaxTimeout = Annotated[dict[int, float], BeforeValidator(_max_timeout)]

@@ -15,6 +15,7 @@ from headway.jobfile.spec import (
     RunAs,
     Shell,
     TaskSpec,
+    Ulimit,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RunAs",
     "Shell",
     "TaskSpec",
+    "Ulimit",
     "check_job",
     "invalid",
     "parse_job",

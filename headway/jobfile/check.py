@@ -16,7 +16,8 @@ from headway.jobfile.source import Path, Problems, Source, printable, quoted
 from headway.jobfile.spec import TASK, JobSpec, Need, NeedOn, Priority, ResourceSpec, TaskSpec
 from headway.jobfile.table import Table
 from headway.jobfile.task_fields import Fields, read_fields
-from headway.units import MIB
+from headway.jobfile.ulimits import merged
+from headway.units import MIB, format_size
 
 JOB_KEYS: Final = ("version", "name", "priority", "defaults", "tasks")
 _need_on = fields.choice(NeedOn)
@@ -49,6 +50,7 @@ class Checker:
         self._edges = 0
         self._text_bytes = 0
         self._resource_specs: dict[tuple[Any, ...], ResourceSpec] = {}
+        self._defaults_shm_told = False  # once is enough for all tasks that take it from there
 
     def job(self) -> JobSpec | None:
         """The job, or None when there are problems."""
@@ -145,6 +147,8 @@ class Checker:
                 self._report.unknown_key(key, path, self._table.keys, where)
         own = read_fields(self._report, raw, path, where, self._table)
         values = {**defaults.values, **own.values}
+        if "ulimits" in own.values:
+            values["ulimits"] = merged(defaults.values.get("ulimits", ()), own.values["ulimits"])
         for row in self._table.required:
             if row.attribute not in values and row.key not in own.bad and row.key not in defaults.bad:
                 self._report.add(
@@ -165,6 +169,7 @@ class Checker:
         resources = {**defaults.resources, **own.resources} if own.resources else defaults.resources
         if own.resources:
             self._alone(own, defaults, resources, path, where)
+        self._shared_memory(own, defaults, resources, path, where)
         env = {**defaults.env, **own.env} if own.env else defaults.env
         self._count_text(where, path, command, env)
         if self._report or name is None:
@@ -189,6 +194,26 @@ class Checker:
                     f"{where}: {row.key} says nothing without GPUs; add gpus: 1 to resources, or remove {row.key}",
                     of_key=True,
                 )
+
+    def _shared_memory(self, own: Fields, defaults: Fields, resources: dict[str, Any], path: Path, where: str) -> None:
+        """What lies in /dev/shm is memory of the task, so more than that could never be used."""
+        shm = resources.get("shm_bytes")
+        memory = resources.get("memory_bytes", self._parts["memory"].default)
+        if shm is None or shm <= memory or not {"shm", "memory"}.isdisjoint(own.bad | defaults.bad):
+            return
+        key = "memory" if "memory_bytes" in own.resources and "shm_bytes" not in own.resources else "shm"
+        if "shm_bytes" not in own.resources and key == "shm":
+            if self._defaults_shm_told:
+                return
+            self._defaults_shm_told = True
+            path, where = ("defaults",), "defaults"
+        most = format_size(memory)
+        self._report.add(
+            (*path, "resources", key),
+            f"{where}: shm is {format_size(shm)}, more than memory, which is {most}. What lies in /dev/shm counts as "
+            f"memory: write shm of {most} at most, or more memory",
+            suggestion=most if key == "shm" else format_size(shm),
+        )
 
     def _count_text(self, where: str, path: Path, command: Any, env: dict[str, str]) -> None:
         env_bytes = sum(map(_bytes_of_pair, env.items()))
@@ -232,7 +257,9 @@ class Checker:
         elif isinstance(raw, list | tuple):
             for index, task in enumerate(raw):
                 here: Path = (*at, index)
-                if not isinstance(task, str):
+                if isinstance(task, bool | int | float):
+                    self._report.attempt(fields.text, task, here, f"{where}: a need")
+                elif not isinstance(task, str):
                     hint = "as a mapping without '-': needs: {prepare: any}" if isinstance(task, dict) else "a name"
                     self._report.add(here, f"{where}: a need is {fields.kind_of(task)}; write {hint}")
                 elif task in wanted:

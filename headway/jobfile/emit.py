@@ -69,6 +69,8 @@ def _field(key: str, value: Any, indent: str) -> list[str]:
 def _inner(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_scalar(item, in_flow=True) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_scalar(name, in_flow=True)}: {_inner(item)}' for name, item in value.items())}}}"
     return _scalar(value, in_flow=True) if isinstance(value, str) else str(value)
 
 

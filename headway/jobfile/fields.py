@@ -6,6 +6,7 @@ field.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from headway.jobfile.source import quoted
-from headway.units import MIB, BadValue, format_size, parse_cpus, parse_duration, parse_size
+from headway.jobfile.source import Ambiguous, printable, quoted
+from headway.units import MIB, BadValue, format_size, number_in, parse_cpus, parse_duration, parse_size
 
 MAX_JOB_NAME: Final = 100  # characters
 MAX_GPUS: Final = 64
@@ -37,6 +38,7 @@ _NEVER = re.compile("[\x00\ud800-\udfff]")
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _E = TypeVar("_E", bound=StrEnum)
+_V = TypeVar("_V")
 
 
 def kind_of(raw: Any) -> str:
@@ -54,12 +56,19 @@ def kind_of(raw: Any) -> str:
     return "a list" if isinstance(raw, list | tuple) else "of an unknown type"
 
 
+def quoting(raw: Any, refusal: Callable[[str], BadValue]) -> BadValue:
+    """A refusal that quotes the value. Whoever knows how it was typed can have it said anew of that."""
+    bad = refusal(str(raw).lower() if isinstance(raw, bool) else str(raw))
+    bad.retold = refusal
+    return bad
+
+
 def text(raw: Any) -> str:
     """Any text that a UTF-8 C string can hold; exact, also where YAML 1.1 would have read something else."""
     if not isinstance(raw, str):
         if isinstance(raw, bool | int | float):
-            word = str(raw).lower() if isinstance(raw, bool) else str(raw)
-            raise BadValue(f'is {kind_of(raw)}, it has to be a text; put it in quotes: "{word}"')
+            clause = f"is {kind_of(raw)}, it has to be a text; put it in quotes"
+            raise quoting(raw, lambda typed: BadValue(f'{clause}: "{printable(typed, 60)}"'))
         raise BadValue(f"is {kind_of(raw)}, it has to be a text")
     if (not raw.isascii() or "\0" in raw) and (bad := _NEVER.search(raw)):
         raise BadValue(f"has the character U+{ord(bad[0]):04X}, which no program can be given; remove it")
@@ -258,20 +267,25 @@ def env_name(name: str) -> str:
 # --- numbers and words ---------------------------------------------------------------------------------
 
 
-def _typed(raw: Any) -> str:
-    """The text of a value that may have come as a number; others are refused."""
+def _with_unit(parse: Callable[[str], _V], raw: Any, wanted: str) -> _V:
+    """Reads a text of a number and its unit. A number alone is refused as its text would be."""
     if isinstance(raw, bool) or not isinstance(raw, str | int | float):
-        raise BadValue(f"is {kind_of(raw)}")
-    return raw if isinstance(raw, str) else str(raw)
+        raise BadValue(f"is {kind_of(raw)}; write {wanted}")
+    if isinstance(raw, str):
+        return parse(raw)
+
+    def refusal(typed: str) -> BadValue:
+        try:
+            parse(typed)
+        except BadValue as bad:
+            return bad
+        return BadValue(f"{quoted(typed)} has no unit; write {wanted}")
+
+    raise quoting(raw, refusal)
 
 
 def duration(raw: Any) -> float:
-    try:
-        return parse_duration(_typed(raw))
-    except BadValue as bad:
-        if isinstance(raw, str | int | float) and not isinstance(raw, bool):
-            raise
-        raise BadValue(f"{bad.message}; write a duration such as 90s, 15m or 1h30m") from None
+    return _with_unit(parse_duration, raw, "a duration such as 90s, 15m or 1h30m")
 
 
 def grace(raw: Any) -> float:
@@ -282,9 +296,7 @@ def grace(raw: Any) -> float:
 
 
 def size(raw: Any) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
-        raise BadValue(f"is {kind_of(raw)}; write a size such as 512MiB or 8GiB")
-    return parse_size(_typed(raw))
+    return _with_unit(parse_size, raw, "a size such as 512MiB or 8GiB")
 
 
 def memory(raw: Any) -> int:
@@ -294,34 +306,53 @@ def memory(raw: Any) -> int:
     return size_bytes
 
 
+def _number(raw: Any, wanted: str) -> int | float:
+    """A number as such: no text, whatever it looks like."""
+    if isinstance(raw, str):
+        if isinstance(raw, Ambiguous):
+            raise BadValue(f"{quoted(raw)} is not the same number to all YAML readers; write {wanted}")
+        if number := number_in(raw.strip()):
+            raise BadValue(f"{quoted(raw)} is a text; write the number {number} without quotes", suggestion=number)
+        raise BadValue(f"{quoted(raw)} is not a number; write {wanted}")
+    if isinstance(raw, bool) or not isinstance(raw, int | float):
+        raise BadValue(f"is {kind_of(raw)}; write {wanted}")
+    return raw
+
+
 def cpus(raw: Any) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
-        raise BadValue(f"is {kind_of(raw)}; write a number such as 2 or 0.5")
-    return parse_cpus(str(raw) if isinstance(raw, str) else raw)
+    if isinstance(raw, str) and raw.endswith("m"):
+        parse_cpus(raw)  # 500m, which has advice of its own
+    number = _number(raw, "a number such as 2 or 0.5")
+    try:
+        return parse_cpus(number)
+    except BadValue as bad:
+        clause = bad.message.removeprefix(f"{number} ")
+        raise quoting(raw, lambda typed: BadValue(f"{quoted(typed)} {clause}")) from None
 
 
-def whole(most: int) -> Callable[[Any], int]:
-    """A check for a whole number from 0 on."""
-    return lambda raw: _whole(raw, most)
+def whole(most: int, least: int = 0) -> Callable[[Any], int]:
+    """A check for a whole number."""
+    return lambda raw: _whole(raw, most, least)
 
 
 def version(raw: Any) -> int:
     if isinstance(raw, bool) or raw != 1:
-        word = raw if isinstance(raw, str) else str(raw)
-        raise BadValue(f"{quoted(word)} is not known; write version: 1", suggestion="1", allowed=("1",))
+        raise quoting(
+            raw,
+            lambda typed: BadValue(f"{quoted(typed)} is not known; write version: 1", suggestion="1", allowed=("1",)),
+        )
     return 1
 
 
-def _whole(raw: Any, most: int) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int):
-        if isinstance(raw, str) and re.fullmatch(r"[0-9]{1,9}", raw):
-            number = str(int(raw))
-            raise BadValue(f"{quoted(raw)} is a text; write the number {number} without quotes", suggestion=number)
-        what = f"{quoted(str(raw))} is" if isinstance(raw, str | float) else f"is {kind_of(raw)},"
-        raise BadValue(f"{what} not a whole number; write one from 0 to {most}")
-    if not 0 <= raw <= most:
-        raise BadValue(f"{raw} is {'negative' if raw < 0 else 'too many'}; write a whole number from 0 to {most}")
-    return raw
+def _whole(raw: Any, most: int, least: int = 0) -> int:
+    wanted = f"a whole number from {least} to {most}"
+    number = _number(raw, wanted)
+    if not math.isfinite(number) or number != int(number):
+        raise quoting(raw, lambda typed: BadValue(f"{quoted(typed)} is not a whole number; write {wanted}"))
+    if not least <= number <= most:
+        clause = "is negative" if number < 0 else "is too few" if number < least else "is too many"
+        raise quoting(raw, lambda typed: BadValue(f"{printable(typed, 60)} {clause}; write {wanted}"))
+    return int(number)
 
 
 def gpu_model(raw: Any) -> str:

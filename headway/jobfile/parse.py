@@ -24,7 +24,7 @@ from headway.jobfile.source import (
     pointer_of,
     printable,
 )
-from headway.jobfile.source_json import JsonSource
+from headway.jobfile.source_json import JsonHasComments, JsonSource
 from headway.jobfile.spec import JobSpec, Need, NeedOn
 from headway.units import MIB
 
@@ -146,16 +146,24 @@ def _source(data: bytes | str, media: Media, limits: JobFileLimits) -> Source:
     text = _decode(data) if isinstance(data, bytes) else data.removeprefix("\ufeff")
     if media == "json":
         return JsonSource(text)
-    if text.lstrip()[:1] in ("{", "["):
+    commented: JsonHasComments | None = None
+    if text.lstrip()[:1] in ("{", "[", "/"):
         # JSON is YAML 1.2, and far quicker to read as what it is.
         try:
             return JsonSource(text)
+        except JsonHasComments as unreadable:
+            commented = unreadable
         except DocumentUnreadable:
             pass
     # Imported late: a laptop that only talks to a server does without PyYAML.
     from headway.jobfile.source_yaml import YamlSource
 
-    return YamlSource(text, max_nodes=limits.nodes, max_expanded_chars=limits.text_bytes)
+    try:
+        return YamlSource(text, max_nodes=limits.nodes, max_expanded_chars=limits.text_bytes)
+    except DocumentUnreadable:
+        if commented is not None:
+            raise commented from None
+        raise
 
 
 def _decode(data: bytes) -> str:

@@ -68,6 +68,9 @@ class Report:
             return None
 
     def bad(self, bad: BadValue, path: Path, label: str, *, of_key: bool = False) -> None:
+        """A check's refusal, in terms of what was typed: 1.10 and 0x1F are other words than 1.1 and 31."""
+        if bad.retold is not None and self.room() and (typed := self.source.written(path)) is not None:
+            bad = bad.retold(typed)
         self.add(path, f"{label} {bad.message}", of_key=of_key, allowed=bad.allowed, suggestion=bad.suggestion)
 
     def wrong_kind(self, path: Path, label: str, raw: Any, wanted: str) -> None:

@@ -53,7 +53,7 @@ class ResourceSpec:
         default=GIB,
         metadata=row(
             "shm",
-            "a size, of `/dev/shm`",
+            "a size, of `/dev/shm`; at most `memory`, as which it counts",
             str,
             read=fields.size,
             write=format_size,

@@ -12,6 +12,8 @@ from headway.errors import Problem
 from headway.jobfile.source import DocumentUnreadable, Path, SourcePosition, pointer_of, printable, quoted
 
 _TOKEN = re.compile(r'[ \t\r\n]*(?:([{}\[\]:,])|("(?:[^"\\]|\\.)*")|([^\s{}\[\]:,"]+))')
+_COMMENT = re.compile(r"[ \t\r\n]*(?://|/\*|#)")
+_NO_COMMENTS: Final = "a comment, which JSON has not; remove it, or write YAML, where # begins one"
 _TOO_DEEP: Final = "nested far too deep; a job file needs no more than 6 levels"
 _EXPLAINED: Final = {
     "Expecting value": "a value is missing here (a comma too many, or a word without quotes)",
@@ -23,6 +25,10 @@ _EXPLAINED: Final = {
     "Unterminated string starting at": "this text has no closing quote",
     "Invalid control character at": "a line break or tab inside a text is written \\n or \\t",
 }
+
+
+class JsonHasComments(DocumentUnreadable):
+    """It would be JSON but for a comment."""
 
 
 class JsonSource:
@@ -38,8 +44,9 @@ class JsonSource:
                 text, object_pairs_hook=self._object, parse_constant=self._constant, parse_int=_whole_number
             )
         except json.JSONDecodeError as error:
-            said = _EXPLAINED.get(error.msg, error.msg)
-            raise DocumentUnreadable(
+            commented = _COMMENT.match(text, error.pos) is not None
+            said = _NO_COMMENTS if commented else _EXPLAINED.get(error.msg, error.msg)
+            raise (JsonHasComments if commented else DocumentUnreadable)(
                 Problem(
                     pointer="",
                     line=error.lineno,

@@ -302,7 +302,7 @@ def _compose(text: str) -> Any:
         composer = _Composer(text)
         return composer.get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise DocumentUnreadable(_syntax_problem(error)) from None
+        raise DocumentUnreadable(_syntax_problem(error, text)) from None
     except yaml.YAMLError as error:
         raise DocumentUnreadable(Problem(pointer="", message=f"not a YAML document: {printable(str(error))}")) from None
     except RecursionError:
@@ -335,8 +335,30 @@ _EXPLAINED: Final = (
 )
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
+_INDENTED_BY_TAB = re.compile(r" *\t")
+
+
+def _tab_problem(text: str, mark: Any) -> Problem | None:
+    """The tab at the start of the line that can't be read, if there is one: whatever the parser says, that is why."""
+    lines = text.split("\n", mark.line + 1)
+    tab = _INDENTED_BY_TAB.match(lines[mark.line]) if mark.line < len(lines) else None
+    if tab is None:
+        return None
+    line, column = mark.line + 1, tab.end()
+    return Problem(
+        pointer="",
+        line=line,
+        column=column,
+        word="\\t",
+        message=f"not readable as YAML at line {line}, column {column}: a tab is used for indentation; YAML takes "
+        "spaces only",
+    )
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     mark = error.problem_mark or error.context_mark
+    if mark is not None and (tab := _tab_problem(text, mark)):
+        return tab
     if error.problem == "found unexpected end of stream":
         # The end of the file is the place of nothing; where the open quote stands is worth knowing.
         mark = error.context_mark or mark

@@ -14,6 +14,7 @@ from typing import Any, Final
 from headway.jobfile import fields
 from headway.jobfile.resources import DEFAULT_RESOURCES, RESOURCES, ResourceSpec
 from headway.jobfile.table import Form, Option, row, table_of
+from headway.jobfile.ulimits import Ulimit, as_json
 from headway.jobfile.words import Entrypoint, LogLimitAction, NeedOn, Network, Priority, RunAs, Shell
 from headway.units import GIB, format_duration, format_size
 
@@ -32,6 +33,7 @@ __all__ = [
     "RunAs",
     "Shell",
     "TaskSpec",
+    "Ulimit",
 ]
 
 VERSION: Final = 1
@@ -191,6 +193,23 @@ class TaskSpec:
             default_about="",
             foreign=("resource", "limits"),
             parts=ResourceSpec,
+        ),
+    )
+    ulimits: tuple[Ulimit, ...] = field(  # each name once, in the order of the names
+        default=(),
+        metadata=row(
+            "ulimits",
+            "limits on each process: `nofile` (open files, a number) and `memlock` (locked memory, a size or "
+            "`unlimited`). One value is the soft and the hard limit; `{soft: 1024, hard: 65536}` says both. The task "
+            "goes to a machine whose engine gives that much",
+            dict[str, int | str | dict[str, int | str]],
+            write=as_json,
+            default_about="as the machine's engine has them",
+            examples=({"nofile": 65536, "memlock": "unlimited"},),
+            foreign=("ulimit", "rlimits", "rlimit", "nofile", "memlock"),
+            option=Option(
+                "--ulimit", "For instance nofile=65536 or memlock=unlimited.", many=True, metavar="NAME=SOFT[:HARD]"
+            ),
         ),
     )
     timeout_s: float = field(  # of run time; whole milliseconds

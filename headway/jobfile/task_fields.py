@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headway.jobfile import fields
+from headway.jobfile import fields, ulimits
 from headway.jobfile.report import Report
 from headway.jobfile.source import Ambiguous, Path, printable, quoted
 from headway.jobfile.spec import RESOURCES, TASK
 from headway.jobfile.table import Table
+from headway.model.ulimits import exceeds, told
 from headway.units import BadValue
 
 TASK_KEYS: Final = TASK.keys
@@ -48,6 +49,8 @@ def read_fields(report: Report, raw: dict[str, Any], path: Path, where: str, tab
             _resources(report, value, (*path, "resources"), where, out, table.parts["resources"])
         elif key == "datasets":
             _datasets(report, value, (*path, "datasets"), where, out)
+        elif key == "ulimits":
+            _ulimits(report, value, (*path, "ulimits"), where, out)
     return out
 
 
@@ -166,3 +169,41 @@ def _datasets(report: Report, raw: Any, at: Path, where: str, out: Fields) -> No
         else:
             found[name] = reference
     out.values["datasets"] = tuple(found.values())
+
+
+def _ulimits(report: Report, raw: Any, at: Path, where: str, out: Fields) -> None:
+    if raw is None:
+        return
+    if not isinstance(raw, dict):
+        report.wrong_kind(at, f"{where}: ulimits", raw, "a mapping: ulimits: {nofile: 65536, memlock: unlimited}")
+        out.bad.add("ulimits")
+        return
+    before, found = report.total, []
+    for name, value in raw.items():
+        read = ulimits.READERS.get(name)
+        if read is None:
+            report.unknown_key(name, at, tuple(ulimits.READERS), f"{where}: ulimits")
+            continue
+        label = f"{where}: {name}"
+        if not isinstance(value, dict):
+            one = report.attempt(read, value, (*at, name), label)
+            if one is not None:
+                found.append(ulimits.Ulimit(name, one, one))
+            continue
+        here: Path = (*at, name)
+        report.keys(value, here, ulimits.PARTS, label)
+        if lacking := [part for part in ulimits.PARTS if part not in value]:
+            report.add(here, f"{label} has no {lacking[0]} limit; write {{soft: ..., hard: ...}}, or one value")
+            continue
+        soft, hard = (report.attempt(read, value[part], (*here, part), f"{label}: {part}") for part in ulimits.PARTS)
+        if soft is None or hard is None:
+            continue
+        if exceeds(soft, hard):
+            said = f"{told(name, soft)} is above the hard limit, {told(name, hard)}"
+            report.add((*here, "soft"), f"{label}: the soft limit {said}; write at most that")
+            continue
+        found.append(ulimits.Ulimit(name, soft, hard))
+    if report.total > before:
+        out.bad.add("ulimits")
+    else:
+        out.values["ulimits"] = ulimits.merged((), found)

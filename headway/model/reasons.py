@@ -135,7 +135,13 @@ class EndWord(StrEnum):
     )
     IMAGE_BAD = (
         "image_bad",
-        EndFacts(of_spec=True, attempt=_A.FAILED, fault=_F.USER, advice="The image can't be run as it is; rebuild it."),
+        EndFacts(
+            of_spec=True,
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            detail="The image can't be run as the job asks.",
+            advice="It is not tried again: change the image, or what the job asks of it.",
+        ),
     )
     COMMAND_NOT_FOUND = (
         "command_not_found",

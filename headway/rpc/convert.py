@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .. import errors, fingerprint
 from ..errors import InvalidInput
 from ..ids import AttemptId, JobId, TaskId
-from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Network, Priority, ResourceSpec, TaskSpec
+from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Network, Priority, ResourceSpec, TaskSpec, Ulimit
 from ..model.reasons import EndReason, EndWord, WaitReason, WaitWord
 from .columns import columns
 from .v1 import common_pb2 as pb
@@ -103,6 +103,14 @@ def resources_to_pb(value: ResourceSpec) -> pb.Resources:
     return pb.Resources(**_RESOURCES.to_wire(value))
 
 
+def ulimits(messages: Iterable[pb.Ulimit]) -> tuple[Ulimit, ...]:
+    return tuple(Ulimit(m.name, m.soft, m.hard) for m in messages)
+
+
+def ulimits_to_pb(values: Iterable[Ulimit]) -> list[pb.Ulimit]:
+    return [pb.Ulimit(name=one.name, soft=one.soft, hard=one.hard) for one in values]
+
+
 def task_spec(message: pb.TaskSpec) -> TaskSpec:
     """The spec of one task; the pinned image digest, which is no part of a job file, stays in the message."""
     values = _TASK.from_wire(message)
@@ -117,6 +125,7 @@ def task_spec(message: pb.TaskSpec) -> TaskSpec:
         env=tuple((e.name, e.value) for e in message.env),
         resources=resources(message.resources),
         network=_network(message),
+        ulimits=ulimits(message.ulimits),
         **values,
     )
 
@@ -129,6 +138,7 @@ def task_spec_to_pb(spec: TaskSpec, image_digest: str = "") -> pb.TaskSpec:
         image_digest=image_digest,
         network=spec.network is not Network.NONE,
         job_network=spec.network is Network.JOB,
+        ulimits=ulimits_to_pb(spec.ulimits),
         **_TASK.to_wire(spec),
     )
     if isinstance(spec.command, str):

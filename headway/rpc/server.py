@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -36,6 +37,9 @@ from .errors_map import (
     status_of,
 )
 
+if TYPE_CHECKING:
+    from ..metrics.shared import RpcNumbers
+
 log = get_logger(__name__)
 
 _OPTIONS = (
@@ -54,12 +58,16 @@ _OPTIONS = (
 
 
 class RpcServer:
-    """Listens at `bind` (HOST:PORT; port 0 picks one, see `port`) for as long as `service` runs."""
+    """Listens at `bind` (HOST:PORT; port 0 picks one, see `port`) for as long as `service` runs.
 
-    def __init__(self, service: Service, *, bind: str, token: str) -> None:
+    Calls are counted in `numbers`, if any. A method that the contract does not have is in no number.
+    """
+
+    def __init__(self, service: Service, *, bind: str, token: str, numbers: RpcNumbers | None = None) -> None:
         self._service = service
         self._bind = bind
         self._token = token.encode()
+        self._numbers = numbers
         self._grpc = grpc.aio.server(options=_OPTIONS)
         self._names: list[str] = []
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # its stubs lack the aio part
@@ -163,9 +171,12 @@ class RpcServer:
         return make(behaviour, _reading(handler.request_deserializer), handler.response_serializer)
 
     def _guarded_unary(self, method: str, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        name = method.rpartition(".")[2]
+
         async def call(request: Any, context: Any) -> Any:
             self._in_hand += 1
             self._nothing_in_hand.clear()
+            began_s, code = time.perf_counter(), "OK"
             try:
                 request_id = self._admit(context)
                 _check(request)
@@ -174,25 +185,43 @@ class RpcServer:
                 with bound(request_id=request_id):
                     return await inner(request, context)
             except Exception as error:
+                code = _code_of(error)
                 await _abort(context, method, error)
+            except asyncio.CancelledError:
+                code = "CANCELLED"
+                raise
             finally:
                 self._in_hand -= 1
                 if not self._in_hand:
                     self._nothing_in_hand.set()
+                if self._numbers is not None:
+                    self._numbers.answered(name, code, time.perf_counter() - began_s)
 
         return call
 
     def _guarded_stream(
         self, method: str, inner: Callable[[Any, Any], AsyncIterator[Any]]
     ) -> Callable[[Any, Any], AsyncIterator[Any]]:
+        name = method.rpartition(".")[2]
+
         async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            code = "OK"
+            if self._numbers is not None:
+                self._numbers.opened(name)
             try:
                 self._admit(context)
                 _check(request)
                 async for reply in inner(request, context):
                     yield reply
             except Exception as error:
+                code = _code_of(error)
                 await _abort(context, method, error)
+            except (asyncio.CancelledError, GeneratorExit):
+                code = "CANCELLED"
+                raise
+            finally:
+                if self._numbers is not None:
+                    self._numbers.closed(name, code)
 
         return stream
 
@@ -243,6 +272,10 @@ def _checked_stream(inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
             yield request
 
     return lambda requests, context: inner(checked(requests), context)
+
+
+def _code_of(error: Exception) -> str:
+    return status_of(error).name if isinstance(error, HeadwayError) else "INTERNAL"
 
 
 async def _abort(context: Any, method: str, error: Exception) -> None:

@@ -47,6 +47,7 @@ class Batcher(Generic[T, R]):
         self._name = name
         self._max_batch = max_batch
         self._max_queued = max_queued
+        self.on_batch: Callable[[int], None] = lambda items: None  # told how much one call of the handler gets
         self._queue: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._room = asyncio.Event()
         self._room.set()
@@ -104,6 +105,7 @@ class Batcher(Generic[T, R]):
                 size = min(len(self._queue), self._max_batch)
                 batch = [self._queue.popleft() for _ in range(size)]
                 self._room.set()
+                self.on_batch(size)
                 await self._handle(batch)
         finally:
             self._worker = None

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
@@ -30,6 +30,9 @@ from ..errors import ConfigInvalid, HeadwayError, StoreUnavailable
 from ..logs import get_logger
 from ..units import format_duration
 from .faults import StoreInUse, StoreRefused, translated
+
+if TYPE_CHECKING:
+    from ..metrics.shared import DatabaseNumbers
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -60,8 +63,12 @@ class Database:
     caller may run it anew, and it must bear that: a broken connection can hide a commit that happened.
     """
 
-    def __init__(self, url: URL, room: str) -> None:
+    def __init__(self, url: URL, room: str, numbers: DatabaseNumbers | None = None) -> None:
         self.room = room
+        self._numbers = numbers
+        self._writes = 0  # handed to the writer and not ended
+        if numbers is not None:
+            numbers.watch(lambda: self._writes)
         self.path: str | None = url.database if url.get_backend_name() == "sqlite" else None
         self.place = f"the database {self.path}" if self.path else f"the database {_shown(url)}"
         self._folder = os.path.dirname(self.path) or "." if self.path else None
@@ -85,11 +92,14 @@ class Database:
     # -- opening and closing --------------------------------------------------------------------
 
     @classmethod
-    async def open(cls, url: str, *, room: str, metadata: MetaData | None = None) -> Database:
+    async def open(
+        cls, url: str, *, room: str, metadata: MetaData | None = None, numbers: DatabaseNumbers | None = None
+    ) -> Database:
         """Opens the database, takes it for this process alone and brings its tables up to date.
 
         `url` is a path, `sqlite:///path` or `postgresql://…`. The room's migrations run unless `metadata` is
-        given, which then creates its tables (for tests). On PostgreSQL each room has a schema of its own.
+        given, which then creates its tables (for tests). On PostgreSQL each room has a schema of its own. Transactions
+        are counted in `numbers`, if any.
 
         A PostgreSQL server that is away or recovers is waited for, and the log says so: machines may start in any
         order. The caller may be cancelled meanwhile.
@@ -100,7 +110,7 @@ class Database:
             StoreRefused: the server does not take this user, or has no such database.
             DatabaseTooNew: a newer Headway wrote it.
         """
-        db = cls(parse_url(url), room)
+        db = cls(parse_url(url), room, numbers)
         try:
             await db._prepare_once_there(metadata)
         except BaseException:
@@ -218,7 +228,12 @@ class Database:
             future = asyncio.get_running_loop().run_in_executor(self._write_thread, call)
         except RuntimeError as error:
             raise StoreUnavailable(f"{self.place} is closed.") from error
+        self._writes += 1
+        future.add_done_callback(self._write_ended)
         return await future
+
+    def _write_ended(self, future: asyncio.Future[Any]) -> None:
+        self._writes -= 1
 
     def _transaction(self, work: Work[T]) -> T:
         if self._lock_in_doubt:
@@ -226,6 +241,7 @@ class Database:
                 self._lock_postgres()
         with self._deferred_lock:
             joined, self._deferred = self._deferred, []
+        began_s = time.perf_counter()
         try:
             calls: list[Callable[[], None]]
             with translated(self.place, self._folder), self._write_engine.begin() as conn:
@@ -233,6 +249,7 @@ class Database:
                 result = work(conn)
                 for extra in joined:
                     extra(conn)
+                commits_s = time.perf_counter()
         except BaseException as error:
             # The lock was of a connection to a server that went away, and went with it.
             self._lock_in_doubt = self._lock_connection is not None and isinstance(error, StoreUnavailable)
@@ -240,6 +257,9 @@ class Database:
                 with self._deferred_lock:
                     self._deferred[:0] = joined
             raise
+        if self._numbers is not None:
+            ended_s = time.perf_counter()
+            self._numbers.written(ended_s - began_s, ended_s - commits_s)
         for call in calls:
             self._loop.call_soon_threadsafe(call)
         return result

@@ -33,6 +33,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    func,
     insert,
     select,
     text,
@@ -188,6 +189,12 @@ class OutboxPump:
         """There is something new; called after each commit that added a row."""
         self._more.set()
 
+    async def backlog(self) -> tuple[int, float]:
+        """How many rows are not acknowledged, and for how many seconds the oldest of them waits; 0: none does."""
+        oldest_at: float | None
+        waiting, oldest_at = await self._db.read(self._count)
+        return waiting, 0.0 if oldest_at is None else max(0.0, self._clock.now() - oldest_at)
+
     async def run(self) -> None:
         """Delivers until cancelled."""
         self._more.set()
@@ -229,6 +236,13 @@ class OutboxPump:
             self._failures = 0
         last = self._sent = rows[-1].seq
         self._db.defer(lambda conn: self._forget(conn, last))
+
+    def _count(self, conn: Connection) -> tuple[int, float | None]:
+        table = self._table
+        mine = (table.c.target == self.target, table.c.seq > self._sent)
+        waiting = conn.execute(select(func.count()).select_from(table).where(*mine)).scalar_one()
+        oldest = select(table.c.created_at).where(*mine).order_by(table.c.seq.asc()).limit(1)
+        return waiting, conn.execute(oldest).scalar_one_or_none()
 
     def _next_rows(self, conn: Connection) -> list[OutboxRow]:
         rows: list[OutboxRow] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
@@ -76,12 +76,18 @@ def services_agree(loaded: LoadedConfig) -> None:
     Raises:
         ConfigInvalid: a service can't take its settings, say a policy that is not installed.
     """
+    for sentence in refusals(loaded):
+        raise ConfigInvalid(sentence)
+
+
+def refusals(loaded: LoadedConfig) -> Iterator[str]:
+    """The sentences of all checks of ``services_agree`` that refuse the configuration, with file and line."""
     for entry in entry_points(group="headway.config_checks"):
         try:
             entry.load()(loaded.config)
         except ConfigInvalid as error:
             source = loaded.sources[entry.name]
-            raise ConfigInvalid(str(error) if source == "default" else f"{source}: {error}") from error
+            yield str(error) if source == "default" else f"{source}: {error}"
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:

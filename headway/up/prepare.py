@@ -25,6 +25,11 @@ from ..mount import prepare_local, read_marker
 from . import checks
 
 _PORT_KEYS = ("httpserver.grpc_bind", "job_manager.bind", "task_manager.bind", "resource_manager.bind", "worker.bind")
+# Of these HttpServer's is not opened by `up`: it shows its numbers at the page's port anyway.
+_HTTP_METRICS_KEY = "httpserver.metrics_listen"
+_METRICS_KEYS = tuple(
+    f"{service}.metrics_listen" for service in ("job_manager", "task_manager", "resource_manager", "worker")
+)
 _STOPPING_WAIT_S = 30.0
 
 Say = Callable[[str], None]
@@ -38,6 +43,7 @@ class UpOptions:
     mount: Path | None = None
     simulated_gpus: int | None = None
     runtime: str | None = None
+    metrics: bool = False  # True: all services show their numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,12 @@ class PreparedConfig:
         scheme = "https" if http.tls_cert else "http"
         host = "127.0.0.1" if http.bind in ("0.0.0.0", "::") else http.bind
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{http.port}"
+
+    @property
+    def metrics_urls(self) -> list[str]:
+        """Where `GET /metrics` of each service is that shows it; empty: only HttpServer does, at the page's port."""
+        doors = [address for key in _METRICS_KEYS if (address := _get(self.config, key))]
+        return [f"{self.url}/metrics", *(f"http://{address}/metrics" for address in doors)] if doors else []
 
 
 def prepare(state: Path, wishes: UpOptions, say: Say = print) -> PreparedConfig:
@@ -92,7 +104,7 @@ def _prepare_locked(state: Path, wishes: UpOptions, lock_fd: int) -> PreparedCon
         checks.services_agree(loaded)
         if config.httpserver.port:
             checks.port_is_free(config.httpserver.bind, config.httpserver.port)
-        changes = {**_free_ports(config), **_of_later_versions(config)}
+        changes = {**_free_ports(config, metrics=wishes.metrics), **_of_later_versions(config)}
         if changes:
             text = with_keys(text, changes)
             _write(draft, text)
@@ -215,12 +227,17 @@ def _of_later_versions(config: HeadwayConfig) -> dict[str, str]:
     return {"worker.network_rules": "wanted"}
 
 
-def _free_ports(config: HeadwayConfig) -> dict[str, str]:
-    """New addresses for the internal doors whose port another program has taken."""
+def _free_ports(config: HeadwayConfig, *, metrics: bool) -> dict[str, str]:
+    """New addresses for the internal doors whose port another program has taken, or that are to be opened now."""
     avoid = {config.httpserver.port}
     taken = []
-    for key in _PORT_KEYS:
-        host, port = split_address(_get(config, key))
+    for key in (*_PORT_KEYS, *_METRICS_KEYS, _HTTP_METRICS_KEY):
+        address = _get(config, key)
+        if not address:
+            if metrics and key != _HTTP_METRICS_KEY:
+                taken.append((key, "127.0.0.1"))
+            continue
+        host, port = split_address(address)
         if port in avoid or not checks.can_bind(host, port):
             taken.append((key, host))
         avoid.add(port)

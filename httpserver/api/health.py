@@ -32,5 +32,5 @@ async def get_readyz(response: Response, parts: TheParts) -> s.Ready:
 )
 async def get_metrics(parts: TheParts) -> Response:
     """Counters and gauges of this process."""
-    body, media_type = parts.metrics.as_text()
+    body, media_type = await parts.metrics.as_text()
     return Response(body, media_type=media_type)

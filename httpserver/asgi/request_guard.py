@@ -112,7 +112,7 @@ class _Request:
         finally:
             route = getattr(self._scope.get("route"), "path", "other")
             seconds = time.perf_counter() - self._began
-            self._parts.metrics.count_request(self._scope["method"], route, self._status, seconds)
+            self._parts.numbers.count_request(self._scope["method"], route, self._status, seconds)
 
     async def _run_while_signed_in(self, app: ASGIApp) -> None:
         if not self._hash:

@@ -249,6 +249,7 @@ def _as_placed(spec: common.TaskSpec) -> common.TaskSpec:
         image_source=spec.image_source,
         image_architecture=spec.image_architecture,
         image_require_cuda=spec.image_require_cuda,
+        ulimits=spec.ulimits,
         grace_s=spec.grace_s,
     )
 

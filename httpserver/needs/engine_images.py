@@ -12,7 +12,7 @@ from ..registries.names import DIGEST, ImageName
 
 # A node reports at most so many images; one that reports so many may have more.
 _MOST_TOLD = 500
-_REAL = "docker"
+_SIMULATED = "scripted"  # a Worker of an earlier version does not say that any image will do
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class ImageOnEngines:
 
 
 class EngineImages:
-    """The nodes that really run containers, as they reported last."""
+    """The nodes to which it matters which images there are, as they reported last."""
 
     def __init__(self, nodes: Iterable[rm.Node]) -> None:
-        self._nodes = [node for node in nodes if node.status.capacity.runtime == _REAL]
+        self._nodes = [node for node in nodes if _looks_at_images(node.status.capacity)]
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
@@ -127,6 +127,11 @@ def agreed(held: Sequence[HeldImage]) -> ImageOnEngines | None:
     if len({image.id for image in held}) == 1 and DIGEST.fullmatch(held[0].id):
         return ImageOnEngines(held[0].id, False, size, nodes, fetched_by_headway)
     return ImageOnEngines("", len(fetched) == len(held), size, nodes, fetched_by_headway)
+
+
+def _looks_at_images(capacity: rm.Capacity) -> bool:
+    # A node that has not reported says nothing of either.
+    return capacity.runtime not in ("", _SIMULATED) and not capacity.any_image
 
 
 def _held(node: str, image: rm.EngineImage, place: str) -> HeldImage:

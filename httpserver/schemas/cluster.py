@@ -102,11 +102,15 @@ class Node(ApiResponse):
     seen_at: float
     incarnation: int
     version: str
-    runtime: str = Field(description="docker, or scripted: starts nothing, for rehearsals")
+    runtime: str = Field(description="docker; scripted: starts nothing, for rehearsals; or what a package adds")
     architecture: str
     engine_version: str
     driver_version: str
     cuda_version: str
+    most_ulimits: dict[str, int] = Field(
+        description="hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; "
+        "a name that is missing: not known"
+    )
     labels: dict[str, str]
     cpus: float = Field(description="declared")
     cpus_used: float | None

@@ -50,6 +50,7 @@ class QueueQueries:
                 asked.resources,
                 architecture=asked.image_architecture,
                 require_cuda=asked.image_require_cuda,
+                ulimits=asked.ulimits,
             )
             verdict = reply.verdicts.add()
             for refusal in gate.refusals(shape, convert.duration_s(asked.timeout_s, "timeout_s")):

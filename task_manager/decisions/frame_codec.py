@@ -142,6 +142,7 @@ def _shape(shape: Shape) -> list[Any]:
     row = [
         shape.cpu_centi, shape.memory_bytes, shape.gpus, shape.gpu_models, shape.gpu_memory_bytes, shape.architecture,
         shape.require_cuda, shape.image, shape.needs_image_there,
+        shape.ulimits,
     ]  # fmt: skip
     while len(row) > 3 and not row[-1]:
         row.pop()
@@ -149,7 +150,8 @@ def _shape(shape: Shape) -> list[Any]:
 
 
 def _shape_of(row: list[Any]) -> Shape:
-    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:])
+    ulimits = [tuple((name, hard) for name, hard in row[9])] if len(row) > 9 else []
+    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], *ulimits)
 
 
 def _task(seen: FrameTask) -> list[Any]:
@@ -181,16 +183,21 @@ def _node(node: Node) -> list[Any]:
         [[g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside] for g in node.gpus],
         [[c.word, c.sentence, c.blocks_work] for c in node.conditions],
         node.architecture, node.driver_version, node.cuda_version, sorted(node.images), node.incarnation, node.address,
+        *([node.most_ulimits] if node.most_ulimits else []),
     ]  # fmt: skip
 
 
 def _node_of(node_id: NodeId, row: list[Any]) -> Node:
-    health, admission, cpu, memory, gpus, conditions, architecture, driver, cuda, images, incarnation, address = row
+    (
+        health, admission, cpu, memory, gpus, conditions, architecture, driver, cuda, images, incarnation, address,
+        *later,
+    ) = row  # fmt: skip
     return Node(
         id=node_id, incarnation=incarnation, address=address, health=NodeHealth(health),
         admission=Admission(admission), cpu_centi=cpu, memory_bytes=memory, gpus=tuple(Gpu(*gpu) for gpu in gpus),
         conditions=tuple(Condition(*condition) for condition in conditions), architecture=architecture,
         driver_version=driver, cuda_version=cuda, images=frozenset(images),
+        most_ulimits=tuple((name, hard) for name, hard in (later[0] if later else ())),  # versions before kept none
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -51,7 +52,9 @@ def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
         except HeadwayError as error:
             answers[index] = error
     if state.pass_needed:
+        began_s = time.perf_counter()
         queue_pass.run_pass(turn)
+        turn.pass_s = time.perf_counter() - began_s
     elif state.rough_due:
         queue_pass.update_rough_estimates(turn)
     return answers

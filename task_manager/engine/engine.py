@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.clock import Clock
 from headway.errors import HeadwayError, StoreUnavailable
@@ -40,6 +40,9 @@ from .events import (
 from .scheduling_choice import SchedulingChoice
 from .state import EngineState
 from .turn import OutgoingTaskEvent, Turn, unknown_tasks
+
+if TYPE_CHECKING:
+    from ..metrics import TaskManagerNumbers
 
 log = get_logger(__name__)
 
@@ -89,8 +92,14 @@ class Engine:
         self._stale = True  # the state may differ from the database
         self._loaded = False  # whether policies have their stored state
         self._inbox: Batcher[Event, Any] = Batcher(self._run_turn, name="task-manager events")
+        self.numbers: TaskManagerNumbers | None = None
         self._waker: asyncio.Task[None] | None = None
         self._wakes_at_s: float | None = None
+
+    @property
+    def inbox(self) -> Batcher[Event, Any]:
+        """Where events wait for their turn."""
+        return self._inbox
 
     # -- doors ------------------------------------------------------------------------------------
 
@@ -199,6 +208,8 @@ class Engine:
             queue_changed = bool(turn.launches or turn.admin_choices) or waiting_before != state.waiting_count
             changed = list(state.dirty_attempts.values())
             state.commit()
+        if self.numbers is not None:
+            self.numbers.turned(took_s, turn.pass_s, len(turn.launches))
         self._hub.publish(changed, queue_changed=queue_changed)
         self.order_sender.launch([*turn.launches, *turn.relaunches])
         self.order_sender.stop(turn.stops)

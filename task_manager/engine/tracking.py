@@ -44,4 +44,5 @@ def _facts_that_count(node: Node) -> tuple[Any, ...]:
     return (
         node.incarnation, node.address, node.health, node.admission, node.cpu_centi, node.memory_bytes, node.gpus,
         node.conditions, node.architecture, node.driver_version, node.cuda_version,
+        node.most_ulimits,
     )  # fmt: skip

@@ -66,6 +66,7 @@ class Turn:
     admin_choices: dict[str, AdminChoice | None] = field(default_factory=dict)  # what an admin sets in this turn
     policy_states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
     frame: Frame | None = None  # of the pass, if it placed a task
+    pass_s: float | None = None  # what the pass took; None: there was none
 
     @property
     def now(self) -> float:

@@ -43,6 +43,7 @@ class RefusalGround(StrEnum):
     USER_GPUS = "user_gpus"
     SHORT_RESERVE = "short_reserve"
     NO_NODE = "no_node"
+    ULIMITS = "ulimits"  # no node gives such
 
 
 # The field of a task that a user could change, as a JSON pointer.
@@ -52,6 +53,7 @@ _FIELDS = {
     RefusalGround.USER_GPUS: "/resources/gpus",
     RefusalGround.SHORT_RESERVE: "/resources/gpus",
     RefusalGround.NO_NODE: "/resources",
+    RefusalGround.ULIMITS: "/ulimits",
 }
 
 

@@ -75,6 +75,7 @@ def capacity_of(node: Node) -> NodeCapacity:
             tuple(sorted(kind_of(gpu) for gpu in node.gpus if gpu.usable)),
             tuple(kinds),
             (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes),
+            node.most_ulimits,
         )
         found = _capacities[id(node)] = NodeCapacity(
             node,

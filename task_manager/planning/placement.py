@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from headway.ids import NodeId
+from headway.model.ulimits import UNLIMITED, exceeds, told
 from headway.states import Admission, NodeHealth
 
 from ..model import Gpu, Node, Shape
@@ -38,6 +39,7 @@ class Lack(StrEnum):
     KEPT_FOR_GPU_TASKS = "kept_for_gpu_tasks"
     ARCHITECTURE = "architecture"  # its image is for another processor architecture
     DRIVER = "driver"  # its image needs a newer driver or another card
+    ULIMIT = "ulimit"  # its engine gives no such limits
     IMAGE = "image"  # its image is not on this node's engine and can't be brought there
 
 
@@ -125,6 +127,12 @@ def takes_image(shape: Shape, node: Node) -> bool:
     return not shape.require_cuda or _driver_serves(shape, node)
 
 
+def gives_ulimits(shape: Shape, node: Node) -> bool:
+    """Whether the node's engine can give the limits that the shape asks for. One that is not known counts as given."""
+    most = dict(node.most_ulimits)
+    return not any(exceeds(hard, most.get(name, UNLIMITED)) for name, hard in shape.ulimits)
+
+
 def _driver_serves(shape: Shape, node: Node) -> bool:
     models = tuple(sorted({gpu.model for gpu in node.gpus if suits(gpu, shape)}))
     return cuda.is_served(shape.require_cuda, node.driver_version, node.cuda_version, models)
@@ -134,7 +142,7 @@ def fits(shape: Shape, free: FreeResources) -> bool:
     """Whether the shape fits into what is free on the node. Whether the node is open is not looked at."""
     if shape.cpu_centi > free.cpu_centi or shape.memory_bytes > free.memory_bytes:
         return False
-    if not shape.is_plain and not takes_image(shape, free.node):
+    if not shape.is_plain and not (takes_image(shape, free.node) and gives_ulimits(shape, free.node)):
         return False
     if shape.gpus == 0:
         return True
@@ -157,7 +165,18 @@ def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
     if not shape.is_plain:
         lacks.extend(image_lacks(shape, free.node))
+        lacks.extend(ulimit_lacks(shape, free.node))
     return lacks
+
+
+def ulimit_lacks(shape: Shape, node: Node) -> list[Shortage]:
+    """All limits that the node can't give as high as the shape asks for; empty exactly if ``gives_ulimits``."""
+    most = dict(node.most_ulimits)
+    return [
+        Shortage(Lack.ULIMIT, hard, most[name], f"{node.id} gives {name} {told(name, most[name])}")
+        for name, hard in shape.ulimits
+        if exceeds(hard, most.get(name, UNLIMITED))
+    ]
 
 
 def image_lacks(shape: Shape, node: Node) -> list[Shortage]:

@@ -26,5 +26,6 @@ class SubmitCheck:
         verdict = self._verdicts.get(shape)
         if verdict is None:
             verdict = self._verdicts[shape] = could_ever_run(shape, self._nodes, self._cpu_tasks)
-        found = [] if verdict.satisfiable else [AdmissionRefusal(RefusalGround.NO_NODE, verdict.sentence)]
+        ground = RefusalGround.ULIMITS if verdict.of_ulimits else RefusalGround.NO_NODE
+        found = [] if verdict.satisfiable else [AdmissionRefusal(ground, verdict.sentence)]
         return found + refusals(self._limits, shape, timeout_s, gpus=self._gpus)

@@ -61,14 +61,19 @@ _TASK_STATES = {state.value: state for state in TaskState}
 @lru_cache(maxsize=10_000)
 def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int, image: str) -> Shape:
     # Tasks are mostly alike: all tasks of a shape share one object.
-    asks = json.loads(image) if image else ()
-    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, *asks)
+    architecture, require_cuda, digest, there, *later = json.loads(image) if image else ("", "", "", False)
+    ulimits = tuple((name, hard) for name, hard in later[0]) if later else ()  # versions before kept none
+    return Shape(
+        cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, architecture, require_cuda, digest, there,
+        ulimits,
+    )  # fmt: skip
 
 
 def _image_json(shape: Shape) -> str:
     if shape.is_plain and not shape.image:
         return ""
-    return json.dumps([shape.architecture, shape.require_cuda, shape.image, shape.needs_image_there])
+    asks = [shape.architecture, shape.require_cuda, shape.image, shape.needs_image_there]
+    return json.dumps([*asks, shape.ulimits] if shape.ulimits else asks)
 
 
 def attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
@@ -172,5 +177,6 @@ def node_of(text: str) -> Node:
         conditions=tuple(Condition(**condition) for condition in data["conditions"]),
         architecture=data.get("architecture", ""),
         driver_version=data.get("driver_version", ""),
+        most_ulimits=tuple((name, hard) for name, hard in data.get("most_ulimits", ())),
         cuda_version=data.get("cuda_version", ""),
     )

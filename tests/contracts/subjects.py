@@ -1,9 +1,15 @@
 """Runtimes under the contract of ``worker.ports.Runtime``. A new kind of runtime gets a subject here and a line in
-``test_runtime.py``; the tests stay the same."""
+``test_runtime.py``; the tests stay the same.
+
+A runtime of another package is named by a variable: ``HEADWAY_CONTRACT_SUBJECT=my_tests:MySubject``. The class is
+called with an empty folder (docs/runtimes.md).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import os
 import shlex
 from pathlib import Path
 from typing import Protocol
@@ -56,6 +62,16 @@ class Subject(Protocol):
         ...
 
 
+OF_ANOTHER_PACKAGE = os.environ.get("HEADWAY_CONTRACT_SUBJECT", "")
+
+
+def subject_of_another_package(folder: Path) -> Subject:
+    """The one that the variable names."""
+    module, _, name = OF_ANOTHER_PACKAGE.partition(":")
+    subject: Subject = getattr(importlib.import_module(module), name)(folder)
+    return subject
+
+
 class Nudges:
     """Collects nudges by attempt."""
 
@@ -70,8 +86,9 @@ class Nudges:
 
 
 class ScriptedSubject:
-    """The scripted runtime."""
+    """The scripted runtime, or one that is built on it."""
 
+    kind: type[ScriptedRuntime] = ScriptedRuntime
     runtime: ScriptedRuntime
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +98,7 @@ class ScriptedSubject:
     async def open(self) -> None:
         attempts = self._folder / "attempts"
         attempts.mkdir(exist_ok=True)
-        self.runtime = ScriptedRuntime(attempts, self._folder / "journal", SystemClock())
+        self.runtime = self.kind(attempts, self._folder / "journal", SystemClock())
         await self.runtime.open(self._nudges)
 
     async def abandon(self) -> None:

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from headway.ids import AttemptId
-from tests.contracts.subjects import DockerSubject, ScriptedSubject, Subject
+from tests.contracts.subjects import (
+    OF_ANOTHER_PACKAGE,
+    DockerSubject,
+    ScriptedSubject,
+    Subject,
+    subject_of_another_package,
+)
 from tests.support.waiting import eventually
 from tests.support.worker_rig import an_attempt
 from worker.box import BoxEnd, EndRecord, StopWord, Stream, boottime_ns
@@ -21,15 +27,20 @@ SECOND = 10**9
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(params=["scripted", pytest.param("docker", marks=pytest.mark.docker)])
+OURS = ["scripted", pytest.param("docker", marks=pytest.mark.docker)]
+
+
+@pytest.fixture(params=[OF_ANOTHER_PACKAGE] if OF_ANOTHER_PACKAGE else OURS)
 async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
-    if request.param == "scripted":
-        subject: Subject = ScriptedSubject(tmp_path)
+    if OF_ANOTHER_PACKAGE:
+        subject: Subject = subject_of_another_package(tmp_path)
+    elif request.param == "scripted":
+        subject = ScriptedSubject(tmp_path)
     else:
         subject = DockerSubject(tmp_path, request.getfixturevalue("docker_engine").url)
     await subject.open()
     yield subject
-    if request.param == "docker":
+    if request.param != "scripted":
         for attempt in await subject.runtime.list():
             await subject.runtime.remove(attempt)
     await subject.abandon()

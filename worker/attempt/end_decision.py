@@ -8,14 +8,15 @@ Without one nothing counts as success, whatever exit code the engine reports. Af
 from __future__ import annotations
 
 import signal as signals
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headway.model.reasons import EndReason, EndWord
 from headway.units import format_duration, format_size
 
-from ..box import BoxEnd, EndRecord, StartStage, StopWord
+from ..box import BoxEnd, EndRecord, StopWord
 from ..model import EndDecision
 from ..ports import ContainerFacts, ContainerState
+from .start_faults import StartAsked, start_fault
 
 _TERMINATED = 143  # 128 + SIGTERM
 _KILLED = 137  # 128 + SIGKILL, as engines report it
@@ -31,10 +32,7 @@ class EndEvidence:
     timeout_s: float  # with all extensions
     memory_bytes: int
     log_limit_bytes: int
-    program: str  # first word of the argv
-    shell: str = ""  # "sh" or "bash" where the command is a script
-    working_dir: str = "/"
-    image_user: str = ""
+    asked: StartAsked = field(default_factory=StartAsked)
     stop: StopWord | None = None  # a stop that this Worker passed on
     stop_detail: str = ""  # why, if this Worker itself decided to stop it
     overran: bool = False  # the launcher did not end it in time, so the Worker killed it
@@ -80,7 +78,7 @@ def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvi
                 EndWord.LOG_LIMIT, record.exit_code, record.signal, f"It printed more than its limit of {limit}."
             )
         case BoxEnd.START_FAILED:
-            return EndDecision(_start_failed(record, evidence), tuple(warnings), record.stage is StartStage.SETUP)
+            reason = start_fault(record, evidence.node, evidence.asked)
     reason = _of_engine(reason, evidence)
     return EndDecision(reason, tuple(warnings), elsewhere=reason.platform_retry)
 
@@ -168,40 +166,6 @@ def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = N
             return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
         case StopWord.PLATFORM:
             return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {evidence.node}.")
-
-
-def _start_failed(record: EndRecord, evidence: EndEvidence) -> EndReason:
-    errno = record.errno or "unknown error"
-    match record.stage:
-        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR") and evidence.shell:
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=_no_shell(evidence.shell))
-        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR"):
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"The image has no program {evidence.program!r}.")
-        case StartStage.EXEC if errno == "EACCES":
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{evidence.program!r} is not executable in the image.")
-        case StartStage.EXEC if errno == "ENOEXEC":
-            return EndReason(
-                EndWord.COMMAND_NOT_FOUND,
-                detail=f"{evidence.program!r} can't run on this machine. It is for another architecture, or a script "
-                "without a #! line.",
-            )
-        case StartStage.EXEC if errno == "E2BIG":
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail="Its arguments and environment are too long.")
-        case StartStage.IMAGE:
-            return EndReason(EndWord.IMAGE_BAD, detail=f"It was not started: {record.error or errno}.")
-        case StartStage.WORKDIR:
-            where = evidence.working_dir
-            return EndReason(EndWord.IMAGE_BAD, detail=f"Its working folder {where!r} can't be entered ({errno}).")
-        case StartStage.USER:
-            return EndReason(EndWord.IMAGE_BAD, detail=f"The image has no user {evidence.image_user!r}.")
-    what = record.error or errno
-    return EndReason(EndWord.START_FAILED, detail=f"Its process could not be started on {evidence.node}: {what}.")
-
-
-def _no_shell(shell: str) -> str:
-    if shell == "bash":
-        return "This image has no bash. Use `shell: sh`, or give the command as a list."
-    return "This image has no shell. Give the command as a list."
 
 
 def _without_record(container: ContainerFacts, evidence: EndEvidence) -> EndDecision:

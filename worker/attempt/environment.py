@@ -64,9 +64,12 @@ def _user_name(launch: LaunchAttempt, image: LocalImage) -> str:
 
 
 def _pairs(entries: Iterable[str]) -> dict[str, str]:
-    out = {}
+    """As engines read an image's ENV: an entry without `=` takes an earlier one away."""
+    out: dict[str, str] = {}
     for entry in entries:
-        name, _, value = entry.partition("=")
-        if name:
+        name, equals, value = entry.partition("=")
+        if name and equals:
             out[name] = value
+        else:
+            out.pop(name, None)
     return out

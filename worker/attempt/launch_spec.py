@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.archive import places
 from headway.errors import InvalidInput
 from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
@@ -26,13 +27,22 @@ def argv(launch: LaunchAttempt, image: LocalImage, *, place: str = "") -> tuple[
     else:
         words = spec.command
     if spec.entrypoint is Entrypoint.IMAGE:
-        return (*image.entrypoint, *words)
+        return (*image_entrypoint(image), *words)
     return words
 
 
+def image_entrypoint(image: LocalImage) -> tuple[str, ...]:
+    """The image's ENTRYPOINT. One empty word takes an inherited one away, as engines read it."""
+    return () if image.entrypoint == ("",) else image.entrypoint
+
+
 def working_dir(launch: LaunchAttempt, image: LocalImage) -> str:
-    """Where the process starts: the task's setting, its code, the image's setting, or else the root folder."""
-    return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
+    """Where the process starts: the task's setting, its code, the image's setting, or else the root folder.
+
+    Engines read an image's relative one from the root folder.
+    """
+    of_image = f"/{image.working_dir.lstrip('/')}"
+    return launch.spec.working_dir or (CODE_DIR if launch.spec.code else of_image)
 
 
 def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:
@@ -50,6 +60,13 @@ def mount_points(launch: LaunchAttempt) -> tuple[str, ...]:
     return (NFS_DIR, *datasets, *((CODE_DIR,) if launch.spec.code else ()))
 
 
+def problem_of_image(image: LocalImage) -> str:
+    """What no process can be given of the image's config. An upload is refused for it; others come from registries."""
+    words = {"ENTRYPOINT": image.entrypoint, "USER": (image.user,), "WORKDIR": (image.working_dir,)}
+    problems = (places.problem_of_words(setting, said) for setting, said in words.items())
+    return places.problem_of_config((), image.env) or next(filter(None, problems), "")
+
+
 def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float) -> LaunchSpec:
     """The launcher's spec.
 
@@ -60,6 +77,9 @@ def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_g
     as_account = spec.user is RunAs.ACCOUNT
     if not as_account and not owner.may_use_image_user:
         raise InvalidInput(f"{owner.name} may not run as the image's own user. Leave out `user: image`")
+    problem = problem_of_image(image)
+    if problem:
+        raise InvalidInput(problem)
     place = new_place()
     args = argv(launch, image, place=place)
     if not args:

@@ -408,6 +408,6 @@ class TaskController:
         self._context.store.forget_later(old)
 
     def _scripted_line(self, now: float) -> bytes:
-        if self._context.runtime.name != "scripted":
+        if not self._context.runtime.simulates:
             return b""
         return platform_log_line(now, "This node only simulates tasks: no program runs here.")

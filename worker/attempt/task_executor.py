@@ -29,9 +29,10 @@ from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
 from .end_decision import EndEvidence
 from .finish import AttemptFinish, begin_copy
-from .launch_spec import argv, dataset_versions, launch_spec, working_dir
+from .launch_spec import dataset_versions, launch_spec
 from .leases import Lease, first_lease, usable_s
 from .platform_log import platform_log_line
+from .start_faults import asked_of
 from .time_limit import TimeLimit
 
 log = get_logger(__name__)
@@ -60,6 +61,7 @@ class TaskExecutor:
         self._cancelled_by_stop = False
         self._stop_ordered = False
         self._overran = False
+        self._local_image: LocalImage | None = None  # not known after a restart of the Worker
         self._waits_for_lease = False
         self._rebooted = False  # its box is of another boot
         self._look_again = False  # soon, though nobody nudges
@@ -195,6 +197,7 @@ class TaskExecutor:
         limits, spec = context.limits, launch.spec
         home = await context.mounted.home(launch.owner)
         image = await self._image()
+        self._local_image = image
         if record.image_id != image.id:
             record.image_id = image.id
             self._log_line(f"Image {spec.image} is {image.id}.")
@@ -216,6 +219,7 @@ class TaskExecutor:
             memory_bytes=spec.resources.memory_bytes,
             shm_bytes=spec.resources.shm_bytes,
             network=spec.network,
+            ulimits=spec.ulimits,
             gpu_uuids=launch.gpu_uuids,
             home=home,
             datasets=datasets,
@@ -456,16 +460,12 @@ class TaskExecutor:
     def _evidence(self, engine_was_away: bool = False) -> EndEvidence:
         launch, record = self.launch, self.record
         spec = launch.spec
-        image = LocalImage(record.image_id)
-        words = argv(launch, image)
         return EndEvidence(
             node=self._context.node_id,
             timeout_s=self._limit.timeout_s,
             memory_bytes=spec.resources.memory_bytes,
             log_limit_bytes=spec.log_limit_bytes,
-            program=words[0] if words else "",
-            shell=(spec.shell.value if spec.shell else "sh") if isinstance(spec.command, str) else "",
-            working_dir=working_dir(launch, image),
+            asked=asked_of(launch, self._local_image),
             stop=record.stop,
             stop_detail=record.stop_detail,
             overran=self._overran,

@@ -286,12 +286,7 @@ static bool enter_workdir(const char *path, struct failure *failure)
 {
     if (chdir(path) == 0)
         return true;
-    int error = errno;
-    if (error == ENOTDIR)
-        return fail(failure, STAGE_WORKDIR, error, "the working folder is a file, or lies below one: %.150s", path);
-    if (error == EACCES)
-        return fail(failure, STAGE_WORKDIR, error, "the user may not enter the working folder %.150s", path);
-    return fail(failure, STAGE_WORKDIR, error, "the working folder %.150s: %s", path, strerror(error));
+    return blame_workdir(path, errno, failure);
 }
 
 static bool drop_capabilities(void)
@@ -413,12 +408,7 @@ static void exec_program(const struct spec *spec, struct failure *failure)
 
     if (strchr(program, '/') != NULL) {
         execve(program, spec->args, spec->env);
-        error = errno;
-        if (error == ENOENT && access(program, F_OK) == 0)
-            fail(failure, STAGE_EXEC, error,
-                 "%.100s is there, but the interpreter it names in its first line, or its loader, is not", program);
-        else
-            fail(failure, STAGE_EXEC, error, "%.150s: %s", program, strerror(error));
+        blame_exec(program, errno, failure);
         return;
     }
     for (const char *at = path != NULL ? path : DEFAULT_PATH; *program != '\0'; at++) {
@@ -427,17 +417,12 @@ static void exec_program(const struct spec *spec, struct failure *failure)
         int size = snprintf(candidate, sizeof candidate, "%.*s%s%s", (int)length, at, length > 0 ? "/" : "", program);
         if (size > 0 && (size_t)size < sizeof candidate) {
             execve(candidate, spec->args, spec->env);
-            if (errno == ENOENT && access(candidate, F_OK) == 0) {
-                fail(failure, STAGE_EXEC, ENOENT,
-                     "%.100s is there, but the interpreter it names in its first line, or its loader, is not",
-                     candidate);
-                return;
-            }
-            if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG) {
-                if (errno != EACCES) {
-                    fail(failure, STAGE_EXEC, errno, "%.150s: %s", candidate, strerror(errno));
+            int why = errno;
+            if (why != ENOTDIR && why != ENAMETOOLONG && access(candidate, F_OK) == 0 &&
+                (why != EACCES || error != EACCES)) {
+                blame_exec(candidate, why, failure);
+                if (why != EACCES)
                     return;
-                }
                 error = EACCES; /* another folder of PATH may have an executable one */
             }
         }
@@ -445,9 +430,7 @@ static void exec_program(const struct spec *spec, struct failure *failure)
         if (*at == '\0')
             break;
     }
-    if (error == EACCES)
-        fail(failure, STAGE_EXEC, error, "the %.60s found in PATH may not be run", program);
-    else
+    if (error != EACCES)
         fail(failure, STAGE_EXEC, error, "no program %.60s in the PATH %.100s", program,
              path != NULL ? path : DEFAULT_PATH);
 }

@@ -2,13 +2,14 @@
  *
  * It enforces the timeout, the grace and the lease without help from outside the container. It copies stdout
  * and stderr into spools on the local disk, and writes the end record before it ends. The binary is static and
- * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2300 lines of C,
- * and 72 kB built for x86-64.
+ * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2700 lines of C,
+ * and 84 kB built for x86-64.
  *
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   proof.c      whether box and mounts are those that the Worker made
  *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
+ *   blame.c      which file of the image is at fault when that fails
  *   processes.c  who lives in the container, and who of them is told first that the end comes
  *   spool.c      stdout and stderr to disk, with an index of times
  */
@@ -161,6 +162,13 @@ void prepare_image(struct box *box, int root, const struct spec *spec);
 bool find_user(int root, const char *user, struct identity *identity, struct failure *failure);
 pid_t start_child(const struct spec *spec, const struct identity *identity, int out, int err, int *report,
                   struct failure *failure);
+
+/* --- blame.c -------------------------------------------------------------------------------------- */
+
+/* After an exec of this file that failed with `error`: why, with the file at fault. */
+void blame_exec(const char *path, int error, struct failure *failure);
+/* After a chdir that failed: which folder on the way is at fault. Returns false, as fail() does. */
+bool blame_workdir(const char *path, int error, struct failure *failure);
 
 /* --- processes.c ---------------------------------------------------------------------------------- */
 

@@ -81,10 +81,22 @@ class Guard(Protocol):
 
 
 class NoGuard:
-    """For runtimes without containers."""
+    """For runtimes that only simulate, and where nobody sets rules for a runtime: ``problem`` says so then.
+
+    ``required``: whether a node without rules takes no work. ``tell`` is as for ``NetworkGuard``.
+    """
+
+    def __init__(
+        self, problem: str = "", *, required: bool = False, tell: Callable[[str, str, bool], None] | None = None
+    ) -> None:
+        self._problem = problem
+        self._required = required
+        self._tell = tell
 
     async def look(self) -> bool:
-        return True
+        if self._tell is not None:
+            self._tell(RULES, self._problem, self._required)
+        return not self._problem
 
     async def run(self) -> None:
         await asyncio.Event().wait()

@@ -63,6 +63,7 @@ class Heartbeat:
         self._discard = discard
         self._extend = extend
         self._on_answered_again = on_answered_again
+        self.on_sent: Callable[[bool], None] = lambda answered: None  # told whether a heartbeat was answered
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
@@ -99,7 +100,9 @@ class Heartbeat:
             if not self._silent:
                 log.warning("heartbeat.unanswered", reason=str(error))
             self._silent = True
+            self.on_sent(False)
             return False
+        self.on_sent(True)
         if self._silent:
             log.info("heartbeat.answered_again")
             self._on_answered_again()

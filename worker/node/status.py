@@ -19,7 +19,7 @@ from ..images import ImageManager
 from ..machine.conditions import Conditions
 from ..machine.disk_watch import DiskWatch
 from ..machine.engine_watch import EngineWatch
-from ..ports import GpuInventory, GpuReading, Gpus, Runtime
+from ..ports import GpuInventory, Gpus, Runtime
 
 _RESERVED_MEMORY = 512 << 20  # for the system and Headway itself, if the settings name no limit
 _MAX_IMAGES = 500
@@ -133,6 +133,8 @@ class StatusReader:
             driver_version=gpus.driver_version,
             cuda_version=gpus.cuda_version,
             runtime=self._runtime.name,
+            any_image=self._runtime.any_image,
+            most_ulimits=[pb.UlimitMost(name=name, hard=hard) for name, hard in self._engine.facts.most_ulimits],
         )
         for reading in gpus.gpus:
             message = wire.gpu(reading)
@@ -155,25 +157,3 @@ class StatusReader:
         """Headway's own images first. If there are too many, others are left out."""
         found = sorted(await self._images.listing(), key=lambda entry: (not entry[1], entry[0].names, entry[0].id))
         return [wire.engine_image(image, ours=ours, show_names=self._show_names) for image, ours in found[:_MAX_IMAGES]]
-
-
-class SimulatedGpus:
-    """Simulated GPUs for rehearsals. See ``ports.Gpus``."""
-
-    def __init__(self, node_id: str, count: int, *, model: str = "Simulated", memory_bytes: int = 24 << 30) -> None:
-        self._gpus = tuple(
-            GpuReading(
-                uuid=f"GPU-simulated-{node_id}-{index}",
-                model=model,
-                memory_bytes=memory_bytes,
-                index=index,
-                simulated=True,
-            )
-            for index in range(count)
-        )
-
-    async def read(self, ours: object) -> GpuInventory:
-        return GpuInventory(self._gpus)
-
-    async def close(self) -> None:
-        pass

@@ -50,11 +50,14 @@ from .docker_errors import engine_in_trouble, is_left_over, start_refusal, text_
 from .docker_events import EngineEvents
 from .docker_facts import CONTAINER_STATES, container_facts
 from .docker_gpus import GpuProbe
+from .docker_guard import docker_guard
 from .docker_images import DockerImages
 from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 from .docker_outages import EngineOutages
 from .docker_places import ImagePlaces, LookTakesLong
+from .docker_ulimits import engine_ulimits
+from .setup import RuntimeParts, RuntimeSetup
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -72,6 +75,8 @@ class DockerRuntime(BoxedRuntime):
     """See the module. One event loop owns it."""
 
     name = "docker"
+    simulates = False
+    any_image = False
 
     def __init__(
         self,
@@ -96,6 +101,7 @@ class DockerRuntime(BoxedRuntime):
         self._places = ImagePlaces(identity) if look_into_images else None
         self._outages = EngineOutages()
         self._keeps_containers: bool | None = None  # not asked since the engine came
+        self._most_ulimits: tuple[tuple[str, int], ...] | None = None  # likewise
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
@@ -117,6 +123,19 @@ class DockerRuntime(BoxedRuntime):
             job_range=settings.network_job_range,
         )
 
+    @classmethod
+    def from_setup(cls, setup: RuntimeSetup) -> RuntimeParts:
+        """As ``RuntimeKind.from_setup``, with the firewall rules of its networks, and GPUs that it can pass on."""
+        runtime = cls.from_config(setup.config, setup.attempts_dir)
+        guard = docker_guard(setup, runtime.networks, sweep=runtime.sweep_networks)
+        settings = setup.config.worker
+        if settings.simulated_gpus:
+            return RuntimeParts(runtime, guard=guard)
+        from ..machine.gpus import NvmlGpus
+
+        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes, cannot_pass=runtime.cannot_pass_gpus)
+        return RuntimeParts(runtime, gpus=gpus, guard=guard)
+
     # -- opening and closing ----------------------------------------------------------------------
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
@@ -137,7 +156,11 @@ class DockerRuntime(BoxedRuntime):
         if not self._keeps_containers:  # an admin may turn it on while the engine runs
             info = await self._engine.quick(lambda api: api.info())
             self._keeps_containers = bool(info.get("LiveRestoreEnabled", True))
-        return EngineFacts(str(version.get("Version", "")), architecture, self._keeps_containers)
+        if self._most_ulimits is None:
+            self._most_ulimits = await asyncio.to_thread(engine_ulimits, self._engine.url)
+        return EngineFacts(
+            str(version.get("Version", "")), architecture, self._keeps_containers, most_ulimits=self._most_ulimits
+        )
 
     async def cannot_pass_gpus(self) -> str:
         """Why this engine can't give GPUs to containers, in one sentence. Empty: it can."""
@@ -494,7 +517,7 @@ class DockerRuntime(BoxedRuntime):
 
     def _lost(self) -> None:
         self._outages.began(time.time())
-        self._keeps_containers = None
+        self._keeps_containers = self._most_ulimits = None
         self._images.trust(False)
         self._gpu_probe.forget()
         self._folders.forget()

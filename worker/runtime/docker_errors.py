@@ -50,6 +50,8 @@ _AWAY = re.compile(
     re.IGNORECASE,
 )
 _TOO_DEEP = "max depth exceeded"
+# The engine looks its user up in the image's own tables before a start.
+_LONG_LINE = "token too long"
 # The engine has lost a part of an image that it lists: its store is damaged. Names of an image stand behind `merged/`.
 _STORE = re.compile(
     r"(^|: )(layer does not exist|unknown layer|failed to get (layer|digest) |error creating overlay mount )|"
@@ -107,6 +109,12 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
             word=EndWord.IMAGE_PULL_FAILED,
             elsewhere=True,
         )
+    if _LONG_LINE in text:
+        return RuntimeRefused(
+            "A line of the image's /etc/passwd or /etc/group is longer than 64 KiB, and the engine reads them before a "
+            "start. Build it with shorter lines",
+            word=EndWord.IMAGE_BAD,
+        )
     if _NO_SOURCE.search(text):
         return RuntimeRefused(
             f"A folder of the task is missing on {node}: {_tail(text)}",
@@ -116,6 +124,12 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
     if _NO_DISK.search(text):
         return RuntimeRefused(
             f"The disk of {node}'s container engine is full", word=EndWord.START_FAILED, elsewhere=True
+        )
+    if "error setting rlimit" in text:
+        return RuntimeRefused(
+            f"The container engine of {node} gives no such ulimits: {_tail(text)}",
+            word=EndWord.START_FAILED,
+            elsewhere=True,
         )
     if lacks_gpu_runtime(text):
         return RuntimeRefused(no_gpu_runtime(node), word=EndWord.GPU_FAILED, elsewhere=True)

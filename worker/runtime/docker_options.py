@@ -157,6 +157,8 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
     if order.network is Network.NONE:
         # Without a network the engine writes only localhost into /etc/hosts.
         host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
+    if order.ulimits:
+        host["Ulimits"] = [{"Name": one.name, "Soft": one.soft, "Hard": one.hard} for one in order.ulimits]
     if order.gpu_uuids:
         host["DeviceRequests"] = [device_request(order.gpu_uuids)]
     return host

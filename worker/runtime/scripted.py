@@ -27,6 +27,7 @@ from headway.model.reasons import EndWord
 from .. import box as boxes
 from ..alarms import Alarm, Alarms
 from ..box import Box, BoxStanding, EndRecord, StartedRecord, StopWord, Stream
+from ..machine.simulated_gpus import SimulatedGpus
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
     AttemptProgress,
@@ -44,6 +45,7 @@ from ..ports import (
     StartOrder,
 )
 from .scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at, ordered_at
+from .setup import RuntimeParts, RuntimeSetup
 
 log = get_logger(__name__)
 
@@ -83,6 +85,15 @@ class ScriptedRuntime:
     """See the module. The contract is ``ports.Runtime``. One event loop owns it."""
 
     name = "scripted"
+    simulates = True
+    any_image = True
+
+    @classmethod
+    def from_setup(cls, setup: RuntimeSetup) -> RuntimeParts:
+        """As ``RuntimeKind.from_setup``. No program runs, so there are no rules to set, and no GPU is needed."""
+        journal = setup.attempts_dir.parent / f"{cls.name}.journal"
+        gpus = SimulatedGpus(setup.config.worker.node_id, 0)
+        return RuntimeParts(cls(setup.attempts_dir, journal, setup.clock), gpus=gpus)
 
     def __init__(self, attempts_dir: Path, journal: Path, clock: Clock, *, boot_id: str | None = None) -> None:
         self._attempts_dir = attempts_dir

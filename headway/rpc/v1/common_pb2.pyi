@@ -106,7 +106,7 @@ class Resources(_message.Message):
     def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., shm_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest", "image_source", "image_architecture", "image_require_cuda", "image_bytes", "dataset_pins", "code", "job_network")
+    __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest", "image_source", "image_architecture", "image_require_cuda", "image_bytes", "dataset_pins", "code", "job_network", "ulimits")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +134,7 @@ class TaskSpec(_message.Message):
     DATASET_PINS_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     JOB_NETWORK_FIELD_NUMBER: _ClassVar[int]
+    ULIMITS_FIELD_NUMBER: _ClassVar[int]
     name: str
     needs: _containers.RepeatedCompositeFieldContainer[Need]
     image: str
@@ -161,7 +162,18 @@ class TaskSpec(_message.Message):
     dataset_pins: _containers.RepeatedCompositeFieldContainer[DatasetPin]
     code: str
     job_network: bool
-    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[ImageSource, str]] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., image_bytes: _Optional[int] = ..., dataset_pins: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ..., job_network: _Optional[bool] = ...) -> None: ...
+    ulimits: _containers.RepeatedCompositeFieldContainer[Ulimit]
+    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[ImageSource, str]] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., image_bytes: _Optional[int] = ..., dataset_pins: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ..., job_network: _Optional[bool] = ..., ulimits: _Optional[_Iterable[_Union[Ulimit, _Mapping]]] = ...) -> None: ...
+
+class Ulimit(_message.Message):
+    __slots__ = ("name", "soft", "hard")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SOFT_FIELD_NUMBER: _ClassVar[int]
+    HARD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    soft: int
+    hard: int
+    def __init__(self, name: _Optional[str] = ..., soft: _Optional[int] = ..., hard: _Optional[int] = ...) -> None: ...
 
 class DatasetPin(_message.Message):
     __slots__ = ("name", "version")

@@ -40,7 +40,7 @@ class Gpu(_message.Message):
     def __init__(self, uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., index: _Optional[int] = ..., pci_bus_id: _Optional[str] = ..., simulated: _Optional[bool] = ..., utilisation: _Optional[float] = ..., memory_utilisation: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., temperature_c: _Optional[float] = ..., power_w: _Optional[float] = ..., sick: _Optional[bool] = ..., busy_outside: _Optional[bool] = ..., note: _Optional[str] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("cpu_centi", "memory_bytes", "gpus", "architecture", "engine_version", "driver_version", "cuda_version", "runtime")
+    __slots__ = ("cpu_centi", "memory_bytes", "gpus", "architecture", "engine_version", "driver_version", "cuda_version", "runtime", "any_image", "most_ulimits")
     CPU_CENTI_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,8 @@ class Capacity(_message.Message):
     DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     CUDA_VERSION_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    ANY_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    MOST_ULIMITS_FIELD_NUMBER: _ClassVar[int]
     cpu_centi: int
     memory_bytes: int
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
@@ -57,7 +59,17 @@ class Capacity(_message.Message):
     driver_version: str
     cuda_version: str
     runtime: str
-    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., architecture: _Optional[str] = ..., engine_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ..., runtime: _Optional[str] = ...) -> None: ...
+    any_image: bool
+    most_ulimits: _containers.RepeatedCompositeFieldContainer[UlimitMost]
+    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., architecture: _Optional[str] = ..., engine_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ..., runtime: _Optional[str] = ..., any_image: _Optional[bool] = ..., most_ulimits: _Optional[_Iterable[_Union[UlimitMost, _Mapping]]] = ...) -> None: ...
+
+class UlimitMost(_message.Message):
+    __slots__ = ("name", "hard")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HARD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    hard: int
+    def __init__(self, name: _Optional[str] = ..., hard: _Optional[int] = ...) -> None: ...
 
 class Condition(_message.Message):
     __slots__ = ("word", "sentence", "since", "blocks_work")

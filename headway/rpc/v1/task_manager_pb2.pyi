@@ -149,16 +149,18 @@ class ConfirmTasksReply(_message.Message):
 class CheckResourcesRequest(_message.Message):
     __slots__ = ("shapes",)
     class Shape(_message.Message):
-        __slots__ = ("resources", "timeout_s", "image_architecture", "image_require_cuda")
+        __slots__ = ("resources", "timeout_s", "image_architecture", "image_require_cuda", "ulimits")
         RESOURCES_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
         IMAGE_ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
         IMAGE_REQUIRE_CUDA_FIELD_NUMBER: _ClassVar[int]
+        ULIMITS_FIELD_NUMBER: _ClassVar[int]
         resources: _common_pb2.Resources
         timeout_s: float
         image_architecture: str
         image_require_cuda: str
-        def __init__(self, resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ...) -> None: ...
+        ulimits: _containers.RepeatedCompositeFieldContainer[_common_pb2.Ulimit]
+        def __init__(self, resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., ulimits: _Optional[_Iterable[_Union[_common_pb2.Ulimit, _Mapping]]] = ...) -> None: ...
     SHAPES_FIELD_NUMBER: _ClassVar[int]
     shapes: _containers.RepeatedCompositeFieldContainer[CheckResourcesRequest.Shape]
     def __init__(self, shapes: _Optional[_Iterable[_Union[CheckResourcesRequest.Shape, _Mapping]]] = ...) -> None: ...

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from headway.model.ulimits import told
 from headway.units import format_size, round_size
 
 from ...model import Node, Shape
@@ -27,6 +28,7 @@ class Feasibility:
 
     satisfiable: bool
     sentence: str
+    of_ulimits: bool = False  # less under `ulimits` would do
 
 
 def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Feasibility:
@@ -36,7 +38,8 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
     lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
     if any(not lack for lack in lacks):
         return Feasibility(True, "")
-    return Feasibility(False, why_never(shape, nodes, lacks))
+    of_ulimits = any({s.lack for s in lack} == {Lack.ULIMIT} for lack in lacks)
+    return Feasibility(False, why_never(shape, nodes, lacks), of_ulimits)
 
 
 def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
@@ -54,6 +57,8 @@ def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shor
     image = _image_never(shape, lacks)
     if image:
         return image
+    if ulimits := _ulimits_never(shape, lacks):
+        return ulimits
     return "No machine has all that it asks for together, though each part is on some machine."
 
 
@@ -101,6 +106,17 @@ def _likeness(model: str, wanted: Sequence[str]) -> float:
     """How similar the model, or one of its words, is to what was asked for, from 0 to 1."""
     names = [model.lower(), *re.split(r"[\s-]+", model.lower())]
     return max(difflib.SequenceMatcher(None, one.lower(), name).ratio() for one in wanted for name in names)
+
+
+def _ulimits_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
+    """Which limits no machine gives that could run the task otherwise; empty: there is no such machine."""
+    near = [lack for lack in lacks if {s.lack for s in lack} == {Lack.ULIMIT}]
+    if not near:
+        return ""
+    nearest = min(near, key=lambda lack: (len(lack), [-s.free for s in lack]))
+    asked = " and ".join(f"{name} {told(name, hard)}" for name, hard in shape.ulimits)
+    gives = " and ".join(s.words for s in nearest)
+    return f"Under ulimits it asks for {asked}; the nearest machine can't give that: {gives} at most."
 
 
 def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:

@@ -113,3 +113,53 @@ def test_an_upload_declares_so_many_volumes(take: Take) -> None:
         take(docker_save(tiny_image(settings={"Volumes": volumes})))
     volumes.popitem()
     assert take(docker_save(tiny_image(settings={"Volumes": volumes}))).layers
+
+
+_FILE = [Entry("app", b"")]
+_OTHER_DIR = "so no container starts in it. Build it with another WORKDIR."
+
+
+@pytest.mark.parametrize(
+    ("layers", "settings", "why"),
+    [
+        ([_FILE], {"WorkingDir": "/app"}, f"The image says WORKDIR /app, but /app is a file there, {_OTHER_DIR}"),
+        ([_FILE], {"WorkingDir": "app//x/"}, f"The image says WORKDIR /app/x, but /app is a file there, {_OTHER_DIR}"),
+        ([[Entry("app/x", b"")], [Entry("app", b"")]], {"WorkingDir": "/app"}, "The image says WORKDIR /app, but"),
+        ([_FILE, [Entry(".wh.app", b"")]], {"WorkingDir": "/app"}, ""),
+        ([_FILE, [Entry("app/x", b"")]], {"WorkingDir": "/app"}, ""),
+        # Where a link leads, the launcher finds out.
+        ([[Entry("app", link_to="b"), Entry("b")]], {"WorkingDir": "/app"}, ""),
+        ([[Entry("b", b"")]], {"WorkingDir": "/app"}, ""),
+        ([_FILE], {"WorkingDir": "/" + "a/" * 40_000}, ""),
+        (
+            [_FILE],
+            {"Env": ["A=b\0c"]},
+            "The image's environment variable 'A' holds a zero byte. Build it without this ENV.",
+        ),
+        (
+            [_FILE],
+            {"Entrypoint": ["/run", "a\0b"]},
+            "The image says ENTRYPOINT 'a\\x00b', which holds a zero byte. Build it without it.",
+        ),
+        ([_FILE], {"User": "a\0b"}, "The image says USER 'a\\x00b', which holds a zero byte. Build it without it."),
+        ([_FILE], {"Cmd": "a\0b"}, ""),  # no task runs it
+        (
+            [_FILE],
+            {"Env": [f"A{number}={'x' * 100_000}" for number in range(11)]},
+            "The image's ENV has 1074 KiB in 11 variables; 1024 KiB may be, or no program can start. Build it with "
+            "less, such as a file instead.",
+        ),
+        # An entry without "=" takes an inherited variable away; programs and users count where a task asks for them.
+        ([_FILE], {"Env": ["A", "B=1"], "Entrypoint": ["/nothing"], "User": "nobody-knows", "Cmd": []}, ""),
+    ],
+)
+def test_what_a_config_says_is_held_against_the_files(
+    take: Take, layers: Layers, settings: dict[str, object], why: str
+) -> None:
+    archive = docker_save(tiny_image(*layers, settings=settings))
+    if not why:
+        assert take(archive).layers
+        return
+    with pytest.raises(ArchiveRefused) as refused:
+        take(archive)
+    assert refused.value.message.startswith(why)

@@ -141,6 +141,18 @@ def test_run_makes_a_job_of_one_task():
     assert job["name"] == "python3 -c print('x ')"
 
 
+def test_run_takes_ulimits_as_docker_does():
+    options = {"ulimit": ("nofile=1024:65536", "memlock=unlimited"), "name": None, "priority": "normal", "gpus": 0}
+    (task,) = _one_task_job(("true",), {"image": "i", "timeout": "5m", "retries": 0, **options})["tasks"]
+    assert task["ulimits"] == {"nofile": {"soft": 1024, "hard": 65536}, "memlock": "unlimited"}
+    options = {**options, "image": "i", "timeout": "5m", "retries": 0, "ulimit": ("nofile=5",)}
+    (task,) = _one_task_job(("true",), options)["tasks"]
+    assert task["ulimits"] == {"nofile": 5}
+    refused = CliRunner().invoke(cli, ["run", "--ulimit", "nofile", "true"])
+    assert refused.exit_code == 2
+    assert "NAME=SOFT[:HARD]" in refused.output
+
+
 class AnEndlessLog:
     """A client whose task writes for ever to stdout and nothing to stderr."""
 

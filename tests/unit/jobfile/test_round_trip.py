@@ -44,7 +44,7 @@ SCRIPTS = TEXTS.filter(lambda text: bool(text.strip()))
 DURATIONS = st.integers(min_value=100, max_value=3_600_000).map(lambda millis: millis / 1000)
 RESOURCES = st.builds(
     lambda cpus, memory, shm, gpus, models, gpu_memory: ResourceSpec(
-        cpus, memory, shm, gpus, models if gpus else (), gpu_memory if gpus else None
+        cpus, memory, min(shm, memory), gpus, models if gpus else (), gpu_memory if gpus else None
     ),
     st.integers(1, 10_000),
     st.integers(6 * MIB, 900 * GIB),

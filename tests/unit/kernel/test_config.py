@@ -61,7 +61,16 @@ def test_defaults_are_whole(loaded: Load) -> None:
     assert all(value != "" or key.rpartition(".")[2] in OPTIONAL for key, value in flattened(config))
 
 
-OPTIONAL = {"token_file", "public_url", "tls_cert", "tls_key", "first_admin_file", "docker_host", "file"}
+OPTIONAL = {
+    "token_file",
+    "public_url",
+    "tls_cert",
+    "tls_key",
+    "first_admin_file",
+    "docker_host",
+    "file",
+    "metrics_listen",
+}
 
 
 def test_environment_wins_over_file_and_options_over_both(loaded: Load) -> None:
@@ -210,6 +219,11 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
         ),
         ('job_manager.bind = "[::]:7001"', "set [cluster] insecure_network = true"),
         (
+            'worker.metrics_listen = "0.0.0.0:7104"',
+            "[worker] metrics_listen is 0.0.0.0:7104, which other machines can reach: it is plain text and asks nobody",
+        ),
+        ('httpserver.metrics_listen = "10.0.0.1:7100"', "[httpserver] metrics_listen is 10.0.0.1:7100, which other"),
+        (
             'job_manager.bind = "head:7001"\ntask_manager.bind = "0.0.0.0:7002"',
             "[job_manager] bind is head:7001, which other machines can reach, like task_manager.bind: gRPC",
         ),
@@ -248,6 +262,8 @@ def test_what_does_not_go_together_is_refused(loaded: Load, text: str, want: str
         'cluster.insecure_network = true\nworker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
         'cluster.insecure_network = true\njob_manager.bind = "10.0.0.1:7001"\ntask_manager.bind = "[::]:7002"',
         'task_manager.bind = "[::1]:7002"',
+        'cluster.insecure_network = true\njob_manager.metrics_listen = "0.0.0.0:7101"',
+        'job_manager.metrics_listen = "[::1]:7101"',
         'task_manager.limits.min_timeout = "1m"\ntask_manager.limits.max_timeout = {0 = "1m", 8 = "7d"}',
         'task_manager.limits.min_timeout = "2m"\ntask_manager.limits.short_reserve.above = "1m"',  # there is none
     ],

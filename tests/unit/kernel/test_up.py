@@ -112,6 +112,26 @@ def test_ports_stay_unless_they_are_taken(state: Path, opened: list[PreparedConf
     assert after.peers.task_manager == after.task_manager.bind
 
 
+def test_metrics_are_opened_once_asked_for_and_stay_open(state: Path, opened: list[PreparedConfig]) -> None:
+    closed = make(state, opened)
+    assert closed.metrics_urls == []
+    shown = again(state, opened, metrics=True)
+    doors = [getattr(shown.config, service).metrics_listen for service in STOP_ORDER if service != "httpserver"]
+    assert len(set(doors)) == 4
+    assert all(door.startswith("127.0.0.1:") for door in doors)
+    assert shown.config.httpserver.metrics_listen == ""
+    assert shown.metrics_urls[0] == f"{shown.url}/metrics"
+    assert set(shown.metrics_urls[1:]) == {f"http://{door}/metrics" for door in doors}
+    assert again(state, opened).config == shown.config
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", int(shown.config.worker.metrics_listen.rpartition(":")[2])))
+        other.listen()
+        moved = again(state, opened).config
+    assert moved.worker.metrics_listen not in ("", *doors)
+    assert moved.task_manager == shown.config.task_manager
+
+
 def test_a_taken_page_port_is_one_sentence_and_nothing_is_left(state: Path, opened: list[PreparedConfig]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -42,7 +42,7 @@ def test_readings_alone_are_not_told() -> None:
     assert inventory.watched_facts(answered(node, status)) == inventory.watched_facts(node)
 
 
-@pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "condition", "image", "incarnation"])
+@pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "condition", "image", "incarnation", "ulimits"])
 def test_what_others_plan_with_is_told(what: str) -> None:
     node = a_node()
     status = a_status()
@@ -59,6 +59,8 @@ def test_what_others_plan_with_is_told(what: str) -> None:
             status.images.append("base/python:1")
         case "incarnation":
             status.incarnation = 6
+        case "ulimits":
+            status.capacity.most_ulimits.add(name="nofile", hard=1024)
     assert inventory.watched_facts(answered(node, status)) != inventory.watched_facts(node)
 
 

@@ -49,6 +49,8 @@ class FakeRuntime:
 
     clock: FakeClock
     name: str = "docker"
+    simulates: bool = False
+    any_image: bool = False
     containers: dict[AttemptId, ContainerFacts] = field(default_factory=dict)
     records: dict[AttemptId, AttemptProgress] = field(default_factory=dict)
     started: list[AttemptId] = field(default_factory=list)
@@ -61,6 +63,7 @@ class FakeRuntime:
     wanted: list[WantedImage] = field(default_factory=list)
     away: bool = False
     refusal: RuntimeRefused | None = None
+    image: LocalImage = field(default_factory=lambda: LocalImage("sha256:feed", env=("A=b",)))
     lost_answers: int = 0  # starts that work, but whose answer gets lost
     unkillable: bool = False
     obeys_stop: bool = True
@@ -99,7 +102,7 @@ class FakeRuntime:
             await self.image_gate.wait()
         if self.refusal is not None:
             raise self.refusal
-        return LocalImage("sha256:feed", env=("A=b",))
+        return self.image
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         self._answer()

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import type { Attempt, JobDetail, Task } from "../api/client";
 import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from "../api/events";
-import { moment, size, span } from "./format";
+import { moment, size, span, ulimits } from "./format";
 import { INPUTS, type TaskInput } from "../api/generated/task-fields";
-import { type JobForm, emptyTask, isAt, removeTask, renameTask, toJobFile, typed } from "./form";
+import { type JobForm, emptyTask, isAt, numberOrText, removeTask, renameTask, toJobFile, typed } from "./form";
 import { layout, path } from "./graph";
 
 describe("formats", () => {
@@ -25,6 +25,11 @@ describe("formats", () => {
     [16 * 2 ** 30, "16.0 GiB"],
     [null, "–"],
   ])("size(%s) is %s", (bytes, want) => expect(size(bytes)).toBe(want));
+
+  it("limits of processes", () => {
+    expect(ulimits({ memlock: -1, nofile: 1048576 })).toBe("memlock unlimited, nofile 1048576");
+    expect(ulimits({ memlock: 8 << 20 })).toBe("memlock 8.0 MiB");
+  });
 
   it("shows the date only when it is another day", () => {
     const now = new Date(2026, 5, 1, 12).getTime() / 1000;
@@ -176,4 +181,18 @@ describe("live changes", () => {
     expect(next.tasks[0]).toBe(detail.tasks[0]);
     expect(applyTo(detail, noChanges())).toBe(detail);
   });
+});
+
+describe("numbers as they are typed into the form", () => {
+  it.each([
+    ["2", 2],
+    ["2.", 2],
+    [" .5 ", 0.5],
+    ["1e1", 10],
+    ["-1", -1],
+    ["half", "half"],
+    ["1_0", "1_0"],
+    [".", "."],
+    ["", ""],
+  ])("%s is %s", (text, want) => expect(numberOrText(text)).toBe(want));
 });

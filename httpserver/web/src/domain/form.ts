@@ -58,7 +58,7 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 /** Numbers as numbers; anything else as it was typed, so that the server can say what is wrong with it. */
 export function numberOrText(text: string): Json {
   const trimmed = text.trim();
-  return /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
+  return /^-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed) : trimmed;
 }
 
 /** Renames a task in every need that names it. */

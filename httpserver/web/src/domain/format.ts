@@ -42,3 +42,11 @@ export function moment(at: number | null | undefined, now: number = Date.now() /
   const sameDay = date.toDateString() === new Date(now * 1000).toDateString();
   return sameDay ? date.toLocaleTimeString() : date.toLocaleString();
 }
+
+/** "memlock unlimited, nofile 1048576" */
+export function ulimits(most: { readonly [name: string]: number }): string {
+  const told = (name: string, value: number): string => (value < 0 ? "unlimited" : name === "memlock" ? size(value) : String(value));
+  return Object.entries(most)
+    .map(([name, value]) => `${name} ${told(name, value)}`)
+    .join(", ");
+}

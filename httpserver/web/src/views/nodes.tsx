@@ -6,7 +6,7 @@ import { keys } from "../api/events";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { gpuCell } from "../domain/gpu";
-import { size, span } from "../domain/format";
+import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { admissionTone, healthTone } from "../domain/states";
 
@@ -75,6 +75,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             <p className="facts">
               {node.runtime === "scripted" ? "scripted runtime: tasks are only simulated here" : `${node.runtime} ${node.engine_version}`} ·{" "}
               {node.architecture} · {node.live_attempts} running · seen {span(now - node.seen_at)} ago
+              {Object.keys(node.most_ulimits).length > 0 && ` · ulimits up to ${ulimits(node.most_ulimits)}`}
             </p>
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
             {node.note && <p className="note">{node.note}</p>}

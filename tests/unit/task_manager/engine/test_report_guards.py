@@ -48,6 +48,16 @@ async def test_an_attempt_that_this_database_never_placed_is_discarded(rig: Task
     assert rig.running() == [FIRST]
 
 
+async def test_a_report_of_an_attempt_that_this_database_never_placed_is_answered_with_its_end(
+    rig: TaskManagerRig,
+) -> None:
+    """Before the next heartbeat, too: two of the task would run until then."""
+    await rig.nodes(a_node("n1"))
+    await rig.enqueue(a_task())
+    assert await rig.report(SECOND, "PROCESS_STARTED") == [SECOND]
+    assert rig.running() == [FIRST]
+
+
 async def test_a_machine_that_lists_anothers_attempt_is_to_discard_it(rig: TaskManagerRig) -> None:
     await rig.nodes(a_node("n1"), a_node("n2"))
     await rig.enqueue(a_task())

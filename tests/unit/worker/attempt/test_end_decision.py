@@ -9,11 +9,17 @@ import pytest
 from headway.model.reasons import EndWord
 from headway.states import AttemptEventKind
 from worker.attempt.end_decision import EndEvidence, decide
+from worker.attempt.start_faults import StartAsked
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
 from worker.ports import ContainerFacts, ContainerState
 
 CONTEXT = EndEvidence(
-    node="gpu-1", timeout_s=600.0, memory_bytes=128 << 20, log_limit_bytes=1 << 30, program="python3", ever_started=True
+    node="gpu-1",
+    timeout_s=600.0,
+    memory_bytes=128 << 20,
+    log_limit_bytes=1 << 30,
+    asked=StartAsked("python3", image_user="app", as_account=False),
+    ever_started=True,
 )
 GONE = ContainerFacts(ContainerState.EXITED, exit_code=0)
 ABSENT = ContainerFacts(ContainerState.ABSENT)
@@ -91,7 +97,8 @@ def test_a_start_that_failed_says_why_and_has_no_exit_code(
     errno: str, stage: StartStage, shell: str, want_word: EndWord, want_text: str
 ) -> None:
     record = EndRecord(E.START_FAILED, errno=errno, stage=stage)
-    reason = decide(record, GONE, replace(CONTEXT, shell=shell, ever_started=False)).reason
+    asked = replace(CONTEXT.asked, shell=shell)
+    reason = decide(record, GONE, replace(CONTEXT, asked=asked, ever_started=False)).reason
     assert reason.word is want_word
     assert want_text in reason.sentence
     assert reason.exit_code is None

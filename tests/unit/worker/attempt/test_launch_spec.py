@@ -126,3 +126,37 @@ def test_limits_in_the_launchers_units() -> None:
 def test_the_working_folder(own: str | None, image: str, want: str) -> None:
     spec = launch_spec(a_launch(working_dir=own), LocalImage("x", working_dir=image), now=0.0, lease_grace_s=1)
     assert spec.workdir == want
+
+
+def test_an_images_entry_without_a_value_takes_an_earlier_one_away() -> None:
+    """As engines read it; `A` used to be set to nothing."""
+    env = env_of(a_launch(), LocalImage("x", env=("A=1", "B=2", "A", "C")))
+    assert (env.get("A"), env["B"], "C" in env) == (None, "2", False)
+
+
+@pytest.mark.parametrize(
+    ("image", "want"),
+    [
+        (
+            LocalImage("x", env=("A=b\0c",)),
+            "The image's environment variable 'A' holds a zero byte. Build it without this ENV",
+        ),
+        (
+            LocalImage("x", env=("=y",)),
+            "The image has an environment variable without a name, '=y'. Build it without this ENV",
+        ),
+        (
+            LocalImage("x", user="a\0b"),
+            "The image says USER 'a\\x00b', which holds a zero byte. Build it without it",
+        ),
+        (
+            LocalImage("x", entrypoint=("a\0b",)),
+            "The image says ENTRYPOINT 'a\\x00b', which holds a zero byte. Build it without it",
+        ),
+    ],
+)
+def test_what_no_process_can_be_given_is_told_before_a_box_is_made(image: LocalImage, want: str) -> None:
+    """It used to be the machine's fault, "could not write the task's files", and was tried elsewhere."""
+    with pytest.raises(InvalidInput) as refused:
+        launch_spec(a_launch(), image, now=0, lease_grace_s=10)
+    assert refused.value.message == want

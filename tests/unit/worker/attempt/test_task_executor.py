@@ -14,7 +14,7 @@ from tests.unit.worker.fakes import NS
 from worker.attempt.leases import Lease
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
 from worker.model import AttemptStage, ExtendAttempt, Extension
-from worker.ports import ContainerFacts, ContainerState, EngineUnavailable, RuntimeRefused, StartOrder
+from worker.ports import ContainerFacts, ContainerState, EngineUnavailable, LocalImage, RuntimeRefused, StartOrder
 
 assert one  # the fixture
 
@@ -273,6 +273,20 @@ async def test_a_program_that_is_not_there(one: One) -> None:
     end = await one.end()
     assert end.reason.word == "command_not_found"
     assert end.reason.detail == "This image has no shell. Give the command as a list."
+
+
+async def test_what_the_image_says_stands_in_the_sentence(one: One) -> None:
+    """It used to be the folder `/` and a user without a name: the image's config was not at hand at the end."""
+    one.rig.runtime.image = LocalImage("sha256:feed", working_dir="/app", user="app")
+    one.begin()
+    await one.settle()
+    one.rig.runtime.end(
+        one.attempt,
+        EndRecord(BoxEnd.START_FAILED, errno="ENOTDIR", error="/app is a file there", stage=StartStage.WORKDIR),
+    )
+    end = await one.end()
+    assert end.reason.word == "image_bad"
+    assert end.reason.detail.startswith("The image says WORKDIR /app, but /app is a file there. ")
 
 
 async def test_a_full_disk_delays_the_report_of_the_end_and_loses_it_not(one: One) -> None:

@@ -131,6 +131,10 @@ def test_a_working_folder_that_is_a_file_is_told(launch: Runs, tmp_path: Path) -
     for workdir in (tmp_path / "file", tmp_path / "file" / "below"):
         end = launch.sh("true", workdir=str(workdir)).end()
         assert (end.reason, end.stage, end.errno) == (BoxEnd.START_FAILED, StartStage.WORKDIR, "ENOTDIR")
+        assert end.error == f"{tmp_path}/file is a file there"
+    (tmp_path / "ring").symlink_to("ring")
+    end = launch.sh("true", workdir=str(tmp_path / "ring" / "below")).end()
+    assert (end.stage, end.error) == (StartStage.WORKDIR, f"the links at {tmp_path}/ring form a ring")
 
 
 def test_a_missing_user_is_told(launch: Runs, tmp_path: Path) -> None:

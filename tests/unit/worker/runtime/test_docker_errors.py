@@ -32,6 +32,7 @@ def an_error(status: int, text: str) -> APIError:
         (400, 'OCI runtime create failed: exec: "/headway/launcher": permission denied: unknown',
          EndWord.START_FAILED, True),
         (500, "max depth exceeded", EndWord.IMAGE_BAD, False),
+        (500, "bufio.Scanner: token too long", EndWord.IMAGE_BAD, False),
         (500, "layer does not exist", EndWord.START_FAILED, True),
         (500, "error creating overlay mount to /d/overlay2/0a/merged: no such file or directory",
          EndWord.START_FAILED, True),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.jobfile import Network
+from headway.jobfile import Network, Ulimit
 from tests.support.worker_rig import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import LocalImage, StartOrder
@@ -154,3 +154,12 @@ def test_the_name_of_a_container_carries_its_cluster() -> None:
     """Two clusters on one engine must not meet in a name."""
     assert container_name("lab", "j1.a.1") == "headway-lab-j1.a.1"
     assert container_name("headway", "j1.a.1") == "headway-j1.a.1"
+
+
+def test_ulimits_only_where_they_are_asked_for() -> None:
+    assert "Ulimits" not in config()["HostConfig"]
+    asked = config(ulimits=(Ulimit("memlock", 1 << 20, -1), Ulimit("nofile", 1024, 65536)))
+    assert asked["HostConfig"]["Ulimits"] == [
+        {"Name": "memlock", "Soft": 1 << 20, "Hard": -1},
+        {"Name": "nofile", "Soft": 1024, "Hard": 65536},
+    ]

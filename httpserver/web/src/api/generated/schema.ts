@@ -2701,6 +2701,19 @@ export interface components {
             /** @description what one run is given of a machine */
             resources?: components["schemas"]["JobFileResources"];
             /**
+             * Ulimits
+             * @description limits on each process: `nofile` (open files, a number) and `memlock` (locked memory, a size or `unlimited`). One value is the soft and the hard limit; `{soft: 1024, hard: 65536}` says both. The task goes to a machine whose engine gives that much; default: as the machine's engine has them
+             * @example {
+             *       "memlock": "unlimited",
+             *       "nofile": 65536
+             *     }
+             */
+            ulimits?: {
+                [key: string]: number | string | {
+                    [key: string]: number | string;
+                };
+            };
+            /**
              * Timeout
              * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
@@ -2760,7 +2773,7 @@ export interface components {
             memory?: string;
             /**
              * Shm
-             * @description a size, of `/dev/shm`; default: half of `memory`
+             * @description a size, of `/dev/shm`; at most `memory`, as which it counts; default: half of `memory`
              */
             shm?: string;
             /**
@@ -2833,6 +2846,19 @@ export interface components {
             datasets?: string[];
             /** @description what one run is given of a machine */
             resources?: components["schemas"]["JobFileResources"];
+            /**
+             * Ulimits
+             * @description limits on each process: `nofile` (open files, a number) and `memlock` (locked memory, a size or `unlimited`). One value is the soft and the hard limit; `{soft: 1024, hard: 65536}` says both. The task goes to a machine whose engine gives that much; default: as the machine's engine has them
+             * @example {
+             *       "memlock": "unlimited",
+             *       "nofile": 65536
+             *     }
+             */
+            ulimits?: {
+                [key: string]: number | string | {
+                    [key: string]: number | string;
+                };
+            };
             /**
              * Timeout
              * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
@@ -2999,7 +3025,7 @@ export interface components {
             version: string;
             /**
              * Runtime
-             * @description docker, or scripted: starts nothing, for rehearsals
+             * @description docker; scripted: starts nothing, for rehearsals; or what a package adds
              */
             runtime: string;
             /** Architecture */
@@ -3010,6 +3036,13 @@ export interface components {
             driver_version: string;
             /** Cuda Version */
             cuda_version: string;
+            /**
+             * Most Ulimits
+             * @description hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; a name that is missing: not known
+             */
+            most_ulimits: {
+                [key: string]: number;
+            };
             /** Labels */
             labels: {
                 [key: string]: string;

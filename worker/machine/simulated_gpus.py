@@ -1,0 +1,27 @@
+"""GPUs that are only simulated, for rehearsals."""
+
+from __future__ import annotations
+
+from ..ports import GpuInventory, GpuReading
+
+
+class SimulatedGpus:
+    """Simulated GPUs for rehearsals. See ``ports.Gpus``."""
+
+    def __init__(self, node_id: str, count: int, *, model: str = "Simulated", memory_bytes: int = 24 << 30) -> None:
+        self._gpus = tuple(
+            GpuReading(
+                uuid=f"GPU-simulated-{node_id}-{index}",
+                model=model,
+                memory_bytes=memory_bytes,
+                index=index,
+                simulated=True,
+            )
+            for index in range(count)
+        )
+
+    async def read(self, ours: object) -> GpuInventory:
+        return GpuInventory(self._gpus)
+
+    async def close(self) -> None:
+        pass
