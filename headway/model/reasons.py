@@ -140,7 +140,7 @@ class EndWord(StrEnum):
             attempt=_A.FAILED,
             fault=_F.USER,
             detail="The image can't be run as the job asks.",
-            advice="It is not tried again: change the image, or what the job asks of it.",
+            advice="Change the image, or what the job asks of it.",
         ),
     )
     COMMAND_NOT_FOUND = (

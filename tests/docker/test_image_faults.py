@@ -22,7 +22,7 @@ _SAYS = 'The image says ENTRYPOINT ["/app/run", "-x"], but'
 _REBUILD = "Build it with a program that runs, or leave `entrypoint: image` out of the job."
 _OTHER_DIR = "Build it with another working folder, or set the job's `working_dir`."
 _OTHER_USER = "Build it with that line, or leave `user: image` out of the job."
-_BAD = "It is not tried again: change the image, or what the job asks of it."
+_BAD = "Change the image, or what the job asks of it."
 _COMMAND = "The image lacks this program; check the command and PATH."
 
 

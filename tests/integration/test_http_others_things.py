@@ -22,7 +22,10 @@ from tests.integration.http_rig import Rig, a_rig
 SECRET = "kept-by-ann"
 DOCUMENT = json.loads(Path(httpserver.app.__file__).with_name("openapi.json").read_text("utf-8"))
 # Usage has its own tests (test_http_usage.py): the neighbour here keeps none. Events end by themselves never.
-ELSEWHERE = {"/healthz", "/readyz", "/metrics", "/api/v1/events", "/api/v1/usage", "/api/v1/usage/trace"}
+ELSEWHERE = {
+    "/healthz", "/readyz", "/metrics", "/api/v1/events", "/api/v1/job-events/stream", "/api/v1/usage",
+    "/api/v1/usage/trace",
+}  # fmt: skip
 METHODS = ("get", "put", "post", "patch", "delete", "head")
 BODY: dict[str, Any] = {
     "op": "move", "to": "stolen", "by": "10m", "public": True, "shared_with": {"users": ["bob"], "groups": []},
