@@ -30,6 +30,7 @@ from typing import Any, NoReturn, TypeVar
 from .errors import ConfigInvalid, HeadwayError, PortTaken
 from .logs import get_logger
 from .notify import inherited_supervisor, notify, notify_failure
+from .responsive import give_memory_back
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -207,6 +208,7 @@ class Service:
                 self.health.serve(True)
                 notify("READY=1")
                 log.info("service.ready", service=self.name)
+                give_memory_back()
             await self._stop_asked.wait()
         finally:
             await self._shut_down()

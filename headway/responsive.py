@@ -1,7 +1,9 @@
-"""How a service stays responsive while it works hard in several threads."""
+"""How a service stays responsive while it works hard in several threads, and small while it does nothing."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import sys
 
@@ -16,3 +18,12 @@ def stay_responsive() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
     sys.setswitchinterval(0.001)
+
+
+def give_memory_back() -> None:
+    """For a service that has started: gives back what only its start needed, one to three megabytes of free heap.
+
+    Where the C library is not glibc, there is nothing to do.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -7,22 +7,26 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from headway.logs import get_logger
 
 from . import manifests
 from .failure import FailureKind, RegistryFailure
-from .host_client import MIB, RegistryHttp, RegistryResponse
 from .hosts import RegistryHosts
 from .manifests import ImageFacts, ImageIndex, ImageManifest, UnreadableManifest
 from .names import DIGEST, ImageName, api_host
 
 log = get_logger(__name__)
 
-_MANIFEST_BYTES = 4 * MIB
-_CONFIG_BYTES = 4 * MIB
-_TOKEN_BYTES = MIB // 4
+if TYPE_CHECKING:
+    from .host_client import RegistryHttp, RegistryResponse
+
+_MIB = 1 << 20
+_MANIFEST_BYTES = 4 * _MIB
+_CONFIG_BYTES = 4 * _MIB
+_TOKEN_BYTES = _MIB // 4
 _PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"([^"\\]*)"|([^\s,"]+))')
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
@@ -39,6 +43,13 @@ class Login:
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
 
+def _opened(hosts: RegistryHosts, registry: str) -> RegistryHttp:
+    # Late: many installations never ask a registry, and its HTTP client takes five megabytes.
+    from .host_client import RegistryHttp
+
+    return RegistryHttp(hosts, registry)
+
+
 class RegistryClient:
     """See the module. Questions are independent of each other."""
 
@@ -52,7 +63,7 @@ class RegistryClient:
         Raises:
             RegistryFailure: nobody can say, or there is no such image.
         """
-        async with RegistryHttp(self._hosts, name.registry) as web:
+        async with _opened(self._hosts, name.registry) as web:
             return await _Talk(web, self._hosts, name, login).digest()
 
     async def facts(self, name: ImageName, login: Login | None, architectures: Sequence[str]) -> ImageFacts:
@@ -64,7 +75,7 @@ class RegistryClient:
         known = self._facts.get(name.digest)
         if known is not None:
             return known
-        async with RegistryHttp(self._hosts, name.registry) as web:
+        async with _opened(self._hosts, name.registry) as web:
             facts = await _Talk(web, self._hosts, name, login).facts(architectures)
         if len(self._facts) >= _MOST_FACTS:
             self._facts.pop(next(iter(self._facts)))
@@ -77,7 +88,7 @@ class RegistryClient:
         Raises:
             RegistryFailure: it does not (WRONG_LOGIN), or nobody can say.
         """
-        async with RegistryHttp(self._hosts, registry) as web:
+        async with _opened(self._hosts, registry) as web:
             await _Talk(web, self._hosts, ImageName(registry, "", ""), login).check()
 
 
@@ -131,7 +142,7 @@ class _Talk:
             raise self._strange(str(error)) from error
 
     async def check(self) -> None:
-        answer = await self._ask("GET", "", limit=MIB)
+        answer = await self._ask("GET", "", limit=_MIB)
         if answer.status in (401, 403):
             raise self._wrong_login()
         self._good(answer)
@@ -163,7 +174,7 @@ class _Talk:
                 self._base + path,
                 headers={"Accept": manifests.ACCEPT if "/manifests/" in path else "*/*"},
                 authorization=self._authorization,
-                limit=max(limit, MIB if method != "HEAD" else 0),
+                limit=max(limit, _MIB if method != "HEAD" else 0),
             )
             if answer.status != 401 or not again or self._authorization:
                 return answer

@@ -16,7 +16,6 @@ from .failure import FailureKind, RegistryFailure
 from .hosts import RegistryHosts
 from .names import split_host
 
-MIB = 1 << 20
 _CONNECT_S = 3.0
 _PAUSE_S = 5.0
 _REDIRECTS = 4
