@@ -26,7 +26,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
 from ..backoff import Backoff, grown_s
-from ..errors import ConfigInvalid, HeadwayError, StoreUnavailable
+from ..errors import ConfigInvalid, HeadwayError, StoreFull, StoreUnavailable
 from ..logs import get_logger
 from ..units import format_duration
 from .faults import StoreInUse, StoreRefused, translated
@@ -256,6 +256,8 @@ class Database:
             if joined:
                 with self._deferred_lock:
                     self._deferred[:0] = joined
+            if isinstance(error, StoreFull):
+                self._fold_log()
             raise
         if self._numbers is not None:
             ended_s = time.perf_counter()
@@ -263,6 +265,17 @@ class Database:
         for call in calls:
             self._loop.call_soon_threadsafe(call)
         return result
+
+    def _fold_log(self) -> None:
+        """On a full disk: SQLite's log goes into the file and gives its room back. Else even deletions find none."""
+        if self.path is None:
+            return
+        with contextlib.suppress(Exception):
+            connection = self._write_engine.raw_connection()
+            try:
+                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                connection.close()
 
     def _last_deferred(self) -> None:
         with contextlib.suppress(Exception):

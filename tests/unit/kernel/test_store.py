@@ -391,18 +391,56 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_a_really_full_disk_loses_nothing_and_recovers(tmp_path: Path, repository: Path) -> None:
+_LOG_ON_A_FULL_DISK = """
+import asyncio, sys
+from sqlalchemy import update
+from headway.errors import StoreFull
+from headway.store import Database
+from tests.unit.kernel.test_store import add, metadata, names, things
+
+async def main(path):
+    db = await Database.open(path, room="job_manager", metadata=metadata)
+    for _ in range(15):
+        await add(db, "x" * 20_000)
+    await db.close()  # all is in the file now, which has to grow no more
+    db = await Database.open(path, room="job_manager", metadata=metadata)
+    refused = 0
+    for number in range(200):
+        change = update(things).where(things.c.id == number % 15 + 1).values(name=chr(97 + number % 26) * 20_000)
+        try:
+            await db.write(lambda conn: conn.execute(change))
+        except StoreFull:
+            refused += 1
+            await db.write(lambda conn: conn.execute(change))
+    print(refused > 0, len(await names(db)))
+    await db.close()
+
+asyncio.run(main(sys.argv[1] + "/t.db"))
+"""
+
+
+def _on_a_small_disk(program: str, folder: Path, repository: Path) -> subprocess.CompletedProcess[str]:
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     script = 'mount -t tmpfs -o size=1500k none "$1" && exec "$2" -c "$3" "$1"'
-    done = subprocess.run(
-        [*unshare, "sh", "-c", script, "sh", str(tmp_path), sys.executable, _FILLER],
+    return subprocess.run(
+        [*unshare, "sh", "-c", script, "sh", str(folder), sys.executable, program],
         cwd=repository,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_a_really_full_disk_loses_nothing_and_recovers(tmp_path: Path, repository: Path) -> None:
+    done = _on_a_small_disk(_FILLER, tmp_path, repository)
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+
+
+def test_on_a_full_disk_the_log_gives_its_room_back(tmp_path: Path, repository: Path) -> None:
+    """With half of the disk in the log even deletions were refused, for ever."""
+    done = _on_a_small_disk(_LOG_ON_A_FULL_DISK, tmp_path, repository)
+    assert (done.stdout, done.returncode) == ("True 15\n", 0), done.stderr
 
 
 _WRITER = """
