@@ -415,6 +415,8 @@ _PRAGMAS_WRITE = (
     "auto_vacuum=INCREMENTAL",
     "journal_mode=WAL",
     "synchronous=FULL",
+    # Debian's SQLite writes zeros over all that is deleted: on a full disk there would be no room even for that.
+    "secure_delete=FAST",
     "foreign_keys=ON",
     "cache_size=-4000",
     # A burst must not leave a WAL of gigabytes behind.

@@ -1,6 +1,6 @@
 """Where the suite's time goes. A pytest plugin of ``tests/run``.
 
-Three files run at a time. The longest go first, by the times that ``tests/times.json`` knows, so that no long one is left
+Three files run at a time. The longest go first, by the times that ``tests/times.json`` knows, so that none is left
 alone at the end. What was measured is kept below ``.cache``; pytest's own ``--durations`` prints the slowest.
 ``python -m tests.support.times`` makes it the known times, after a whole run on an idle machine.
 """
