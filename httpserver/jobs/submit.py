@@ -278,15 +278,12 @@ class Submit:
     async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...], pins: Pins) -> jm.SubmitJobReply:
         def messages() -> Iterator[jm.SubmitJobPart]:
             # The header goes with the first tasks: each message costs both sides as much as many tasks.
-            part = jm.SubmitJobPart()
-            first = True
-            for packed in parts or (b"",):
+            for number, packed in enumerate(parts or (b"",)):
                 part = jm.SubmitJobPart.FromString(packed)
                 for task in part.tasks:
                     pins.put_into(task)
-                if first:
+                if number == 0:
                     part.header.CopyFrom(header)
-                    first = False
                 yield part
 
         reply: jm.SubmitJobReply = await self._services.jobs.upload(

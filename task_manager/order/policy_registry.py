@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 
+from headway import plugins
 from headway.ids import JobId, TaskId
 from headway.units import MAX_DURATION_S, MIN_DURATION_S, format_duration
 
@@ -42,7 +43,7 @@ class BadPolicy(ValueError):
 
 def known_names() -> list[str]:
     """The names of all policies that can be used here, sorted."""
-    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted({*BUILT_IN, *plugins.names(ENTRY_POINT_GROUP)})
 
 
 def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None) -> Policy:
