@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import TypeVar
 
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
+from headway.frozen import replace
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptEventKind
