@@ -1,8 +1,8 @@
 """``dataclasses.replace`` for frozen dataclasses with slots, in a quarter of the time.
 
 A burst changes each task and attempt several times. The general function asks every field for its rules, and then runs
-the class's ``__init__``. Here one line for each field copies it from slot to slot. As in ``dataclasses`` the lines are made
-from the class, once. No ``__post_init__`` runs, so a class that has one is refused.
+the class's ``__init__``. Here one line for each field copies it from slot to slot. As in ``dataclasses`` the lines are
+made from the class, once. No ``__post_init__`` runs, so a class that has one is refused.
 """
 
 from __future__ import annotations
