@@ -163,7 +163,8 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
     if phases:
         click.echo("  " + ", ".join(f"{name} {span(value)}" for name, value in phases.items()))
     if attempt["gpu_uuids"]:
-        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]))
+        simulated = " (only simulated)" if attempt.get("gpus_simulated") else ""
+        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]) + simulated)
     if attempt["peak_memory_bytes"]:
         click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
     if attempt["reason"]:

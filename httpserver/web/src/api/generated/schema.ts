@@ -1525,6 +1525,11 @@ export interface components {
             node_id: string;
             /** Gpu Uuids */
             gpu_uuids: string[];
+            /**
+             * Gpus Simulated
+             * @description its GPUs are only simulated: it gets no device
+             */
+            gpus_simulated: boolean;
             reason: components["schemas"]["Reason"] | null;
             /** Placed At */
             placed_at: number;
