@@ -163,7 +163,7 @@ class EndDecision:
     """The end of an attempt as it is reported.
 
     ``elsewhere``: a retry should prefer another machine. ``engine_away``: it was never begun, since the engine did not
-    answer.
+    answer, or since this machine was known to give no GPUs to containers.
     """
 
     reason: EndReason

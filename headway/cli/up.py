@@ -144,9 +144,8 @@ async def _greet(prepared: PreparedConfig) -> None:
     _say(f"Headway is ready at {prepared.url} ({what}).")
     if count := config.worker.simulated_gpus:
         model = config.worker.simulated_gpu_model
-        _say(
-            f"Its {counted(count, f'{model} GPU')} {'is' if count == 1 else 'are'} only simulated: no task gets a device."
-        )
+        verb = "is" if count == 1 else "are"
+        _say(f"Its {counted(count, f'{model} GPU')} {verb} only simulated: no task gets a device.")
     if urls := prepared.metrics_urls:
         _say(f"Numbers for Prometheus: {' '.join(urls)}")
     if signed_in:

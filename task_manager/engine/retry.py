@@ -62,7 +62,7 @@ def after_end(
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
     ``elsewhere``: the Worker says that it can't run this task, but another node may. ``engine_away``: it was never
-    begun, since the node's engine did not answer.
+    begun, since the node's engine did not answer, or was known to give no GPUs to containers.
     """
     if reason.succeeded:
         return EndTask(TaskState.SUCCEEDED, reason)

@@ -109,7 +109,11 @@ def test_a_card_that_falls_off_the_bus_is_sick(pretend_gpus: PretendGpus) -> Non
 def test_an_engine_that_cannot_hand_them_in(pretend_gpus: PretendGpus) -> None:
     pretend_gpus.set([Gpu("GPU-1")])
     reader = Reader(pretend_gpus.environment(), "no toolkit")
-    assert (reader.read()["gpus"], reader.read()["problem"]) == ([], "no toolkit")
+    found = reader.read()
+    assert [(gpu["sick"], gpu["note"]) for gpu in found["gpus"]] == [
+        (True, "its machine can't give GPUs to containers")
+    ]
+    assert found["problem"] == "no toolkit"
     reader.close()
 
 

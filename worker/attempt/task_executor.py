@@ -180,7 +180,8 @@ class TaskExecutor:
         except StepTimedOut as error:
             return await self._decision_of_silence(str(error))
         except RuntimeRefused as error:
-            return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
+            reason = EndReason(error.word, detail=_sentence(error))
+            return EndDecision(reason, elsewhere=error.elsewhere, engine_away=error.of_node)
         except MountUnavailable as error:
             return EndDecision(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
         except InvalidInput as error:

@@ -84,7 +84,7 @@ def container_config(
     ``digest`` is that of the spec in the box. ``address`` is the container's hardware address, by which the firewall
     rules know it. ``network`` is the engine's network of the job.
     """
-    gpus = ",".join(_devices(order))
+    gpus = ",".join(devices_of(order))
     config: dict[str, Any] = {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
@@ -160,12 +160,12 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.ulimits:
         host["Ulimits"] = [{"Name": one.name, "Soft": one.soft, "Hard": one.hard} for one in order.ulimits]
-    if devices := _devices(order):
+    if devices := devices_of(order):
         host["DeviceRequests"] = [device_request(devices)]
     return host
 
 
-def _devices(order: StartOrder) -> tuple[str, ...]:
+def devices_of(order: StartOrder) -> tuple[str, ...]:
     """Its GPUs, without those that are only simulated: an engine has no such device."""
     return tuple(uuid for uuid in order.gpu_uuids if not is_simulated(uuid))
 

@@ -50,7 +50,7 @@ def test_a_number_or_a_number_and_a_model(text: str, count: int, model: str | No
     ],
 )
 def test_anything_else_is_refused_in_one_sentence(text: str, want: str) -> None:
-    with pytest.raises(ValueError, match=".") as refused:
+    with pytest.raises(ValueError, match=r".") as refused:
         read_simulated_gpus(text)
     sentence = str(refused.value)
     assert want in sentence

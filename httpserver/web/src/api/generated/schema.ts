@@ -4514,7 +4514,7 @@ export interface components {
          * @description The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits".
          * @enum {string}
          */
-        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
+        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "gpu_unavailable" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
     };
     responses: never;
     parameters: never;
