@@ -113,6 +113,8 @@ def show(reference: Reference, output: str) -> None:
             [task["name"], tone(task["state"]), tries, span(_task_ran(task)), task["node_id"] or "-", _why(task)]
         )
     table(["task", "state", "attempt", "ran", "node", ""], rows)
+    if any(attempt.get("gpus_simulated") for task in tasks for attempt in task["attempts"]):
+        click.echo("\nIts GPUs are only simulated: its tasks get no device.")
     for line in _pinned(tasks):
         click.echo(line)
     if reference.task:

@@ -39,10 +39,11 @@ def test_tasks_with_simulated_gpus_run_in_real_containers_and_say_so(up: Up, doc
     )  # fmt: skip
     want = f"2 GPU-simulated-{node['id']}-0,GPU-simulated-{node['id']}-1 void"
     assert want in said
-    (job,) = json.loads(up.headway("ps", "-o", "json"))["jobs"]
-    assert "GPU-simulated-" in up.headway("show", job["id"])
+    (job,) = json.loads(up.headway("ps", "-o", "json"))
+    assert "Its GPUs are only simulated" in up.headway("show", job["id"])
     task = next(iter(json.loads(up.headway("show", job["id"], "-o", "json"))["tasks"]))
     assert task["attempts"][0]["gpus_simulated"] is True
+    assert "(only simulated)" in up.headway("show", f"{job['id']}/{task['name']}")
     assert "Its GPUs are only simulated" in up.headway("logs", job["id"], "--stream", "platform")
     assert (docker_engine.gpu_calls.read_bytes() if docker_engine.gpu_calls.exists() else b"") == before
     up.stop()

@@ -74,6 +74,8 @@ class NvmlGpus:
         if not done:
             return replace(self._last, gpus=_sick(self._last.gpus, "its driver does not answer"), problem=_SILENT)
         found = waiting.result()
+        if found.problem:
+            return replace(found, gpus=_sick(self._last.gpus, "its driver can't be read"))
         if found.gpus:
             unfit = self._unfit([gpu.uuid for gpu in found.gpus])
             problem = await self._cannot_pass()
@@ -165,6 +167,9 @@ class _Library:
             self.ready = False
         missing = isinstance(error, pynvml.NVMLError_LibraryNotFound)
         what = "NVIDIA's library is not installed" if missing else f"NVIDIA's driver says: {error}"
+        if isinstance(error, pynvml.NVMLError_LibRmVersionMismatch):
+            # It was updated while its old modules are loaded.
+            what += ". An admin has to restart the machine, or load the driver's modules anew"
         self._log_change(what)
         if missing or (isinstance(error, pynvml.NVMLError_DriverNotLoaded) and not self.known):
             return GpuInventory()

@@ -26,6 +26,7 @@ from .gpu_faults import GpuFault, GpuFaultKind, gpu_fault, hangs, no_gpu_offered
 log = get_logger(__name__)
 
 _WAIT_S = 3.0
+_FIRST_WAIT_S = 10.0  # a node that joins without GPUs would move promised starts
 _HANG_S = 5.0  # a start that got no answer sooner met another fault
 _FIRST_AGAIN_S, _AGAIN_S = 5.0, 60.0
 _IMAGE = "headway/gpu-probe"
@@ -70,7 +71,7 @@ class GpuProbe:
         if time.monotonic() >= self._good_until and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
         if self._looking is not None and not self._looking.done():
-            await asyncio.wait({self._looking}, timeout=_WAIT_S)
+            await asyncio.wait({self._looking}, timeout=_WAIT_S if self._asked else _FIRST_WAIT_S)
         return self._sentence()
 
     def cards(self, uuids: Sequence[str]) -> Mapping[str, str]:
