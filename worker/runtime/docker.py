@@ -105,6 +105,7 @@ class DockerRuntime(BoxedRuntime):
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
+        self._gpu_starts = StartSlots(8)  # of their own: those that hang on a GPU keep no other task waiting
         self._in_turn: KeyedLock[AttemptId] = KeyedLock()
         self._known_attempts: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
@@ -149,6 +150,7 @@ class DockerRuntime(BoxedRuntime):
         self._events.start()
 
     async def close(self) -> None:
+        self.gpu_probe.close()
         self._events.close()
         self._engine.close()
         await super().close()
@@ -230,7 +232,8 @@ class DockerRuntime(BoxedRuntime):
         def start(api: APIClient) -> ContainerFacts:
             return self._create_and_start(api, order, laid_out, lambda: cancelled)
 
-        await self._starts.take()
+        slots = self._gpu_starts if devices_of(order) else self._starts
+        await slots.take()
         began_at = time.monotonic()
         try:
             return await self._one_by_one(attempt, start)
@@ -245,10 +248,10 @@ class DockerRuntime(BoxedRuntime):
             hung = await self.gpu_probe.hung(devices_of(order), time.monotonic() - began_at)
             if hung is not None and self._withdraw(attempt):
                 raise hung from error
-            self._starts.fail(error)
+            slots.fail(error)
             raise
         finally:
-            self._starts.give_back()
+            slots.give_back()
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)

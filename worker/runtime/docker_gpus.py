@@ -42,8 +42,8 @@ class GpuProbe:
     """Knows whether containers of this engine are given GPUs, and which cards they are not given.
 
     No call of the engine tells that. So a container is made that asks for GPUs and has no program to run. The engine's
-    complaint about one of the two is the answer. It is made after each start of the engine, after each start of a task
-    that was not given its GPUs, and from time to time while something is wrong.
+    complaint about one of the two is the answer. It is made after each start of the engine, and after each start of a
+    task that was not given its GPUs. While something is wrong it is made from time to time.
     """
 
     def __init__(self, engine: DockerEngine, node: str, key: str, *, tell: Callable[[str], None] = _nobody) -> None:
@@ -112,7 +112,8 @@ class GpuProbe:
             return None
         return refusal if self.refusal(uuids) is not None else None
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Safe twice."""
         if self._looking is not None:
             self._looking.cancel()
 
