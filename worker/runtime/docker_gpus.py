@@ -77,6 +77,7 @@ class GpuProbe:
     def cards(self, uuids: Sequence[str]) -> Mapping[str, str]:
         """Why single cards can't be given to containers, by their UUIDs. ``uuids`` are all that the machine has."""
         self._uuids = tuple(uuids)
+        self._cards = {uuid: fault for uuid, fault in self._cards.items() if uuid in self._uuids}
         return {uuid: f"{fault.sentence}." for uuid, fault in self._cards.items()}
 
     def refusal(self, uuids: Sequence[str]) -> RuntimeRefused | None:
@@ -126,6 +127,8 @@ class GpuProbe:
             if known is not None:
                 return known  # another attempt has just found it out
             found = await self._try(uuids)
+            if found is not None and found.kind is GpuFaultKind.UNSURE and fault.kind is not found.kind:
+                found = None
             if found is not None and found.kind is GpuFaultKind.CARD:
                 fault = await self._fault_of_cards(uuids)
             elif found is not None:
@@ -143,6 +146,10 @@ class GpuProbe:
                     # One that fails may stand in the way of a container that asks for all.
                     await self._fault_of_cards(self._uuids)
                     found = None if self._uuids else found
+                elif found is not None and found.kind is GpuFaultKind.UNSURE:
+                    # It may be for want of files in the probe's container, unless a task met the same.
+                    same = self._fault is not None and self._fault.kind is found.kind
+                    found = found if same else None
                 elif found is None and self._cards:
                     await self._fault_of_cards(list(self._cards))
         except (EngineUnavailable, APIError) as error:
@@ -170,17 +177,15 @@ class GpuProbe:
         for uuid in uuids:
             found = await self._try((uuid,))
             self._cards.pop(uuid, None)
-            if found is not None:
+            if found is not None and found.kind is not GpuFaultKind.UNSURE:
                 self._cards[uuid] = last = found
         return last
 
     async def _try(self, uuids: Sequence[str]) -> GpuFault | None:
-        """Of a container of our own with these GPUs, or all. Only what is surely not the container's fault counts."""
+        """What is wrong with the machine for a container of our own with these GPUs, or with all."""
         said = await self._engine.call(lambda api: _start(api, self._name, self._image, uuids))
         fault = GpuFault(GpuFaultKind.NODE, hangs(self._node)) if said == _HANGS else gpu_fault(said, self._node)
-        if fault is None or fault.kind in (GpuFaultKind.IMAGE, GpuFaultKind.UNSURE):
-            return None
-        return fault
+        return None if fault is None or fault.kind is GpuFaultKind.IMAGE else fault
 
 
 def _start(api: APIClient, name: str, image: str, uuids: Sequence[str]) -> str:

@@ -40,6 +40,7 @@ _DRIVER = re.compile(
 # The toolkit's own words, where it can't tell the image's part from the machine's.
 _UNSURE = re.compile(r"ldcache error|ldconfig|mount error", re.IGNORECASE)
 _HOOK = re.compile(r"error running \S*\s?hook|error executing hook|nvidia|nvml|libcuda", re.IGNORECASE)
+_HOOK_ENDED = re.compile(r"error (running|executing) [^,]*hook[^,]*")
 _MODE = re.compile(r"Auto-detected mode as '?\w+'?")
 
 
@@ -149,7 +150,8 @@ def _tail(text: str) -> str:
         words = _cut(_MODE.sub("", text.partition(mark)[2]))
         if words:
             return words
-    return _cut(text.rpartition("OCI runtime create failed: ")[2])
+    hook = _HOOK_ENDED.search(text)
+    return _cut(hook[0] if hook else text.rpartition("OCI runtime create failed: ")[2])
 
 
 def _cut(text: str) -> str:

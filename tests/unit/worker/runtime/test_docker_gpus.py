@@ -160,6 +160,18 @@ async def test_what_happens_to_one_image_alone_takes_no_gpu_from_others(rig: Rig
     assert (await rig.probe.problem(), rig.probe.cards(["GPU-1"])) == ("", {})
 
 
+async def test_what_may_be_for_want_of_files_counts_once_a_task_has_met_it_too(rig: Rig) -> None:
+    rig.api.says = lambda uuids: _LDCACHE
+    assert await rig.probe.problem() == ""
+    refusal = await rig.judged(_LDCACHE)
+    assert (refusal.word, refusal.of_node) == (EndWord.GPU_FAILED, False)
+    for _ in range(2):
+        assert "ldcache error: open failed" in await rig.probe.problem()
+        rig.now += 61
+    rig.api.says = lambda uuids: _WELL
+    assert await rig.probe.problem() == ""
+
+
 async def test_a_fault_of_the_image_is_no_fault_of_the_machine(rig: Rig) -> None:
     await rig.probe.problem()
     refusal = await rig.judged(_ODD_IMAGE)

@@ -31,7 +31,7 @@ _NODE, _CARD, _IMAGE, _UNSURE = GpuFaultKind.NODE, GpuFaultKind.CARD, GpuFaultKi
         (_RUNC.format("detection error: nvml error: unknown error"), _NODE, "`nvidia-smi`"),
         (_RUNC.format("container error: cgroup subsystem devices not found"), _NODE, "`nvidia-container-cli info`"),
         ("OCI runtime create failed: error running hook #0: error running hook: exit status 2, stdout: , stderr: ",
-         _NODE, "error running hook"),
+         _NODE, "(error running hook #0: error running hook: exit status 2)"),
         (_RUNC.format("device error: GPU-1: unknown device"), _CARD, "unknown device"),
         (_RUNC.format("device error: nvml error: gpu is lost"), _CARD, "gpu is lost"),
         (_RUNC.format("requirement error: unsatisfied condition: cuda>=12.4, please update your driver to a newer "
