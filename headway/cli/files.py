@@ -13,6 +13,7 @@ import click
 from ..client import Client, Refused
 from ..errors import Conflict
 from .common import ago, client, output_option, print_json, safe, size, span, table, whole_file
+from .completion import remote_files
 from .transfer import progress
 
 # From so many bytes on an upload that is cut off goes on where it was.
@@ -25,7 +26,7 @@ def files() -> None:
 
 
 @files.command("ls")
-@click.argument("path", default="")
+@click.argument("path", default="", shell_complete=remote_files)
 @output_option
 def ls(path: str, output: str) -> None:
     """List a folder."""
@@ -51,7 +52,7 @@ def ls(path: str, output: str) -> None:
 
 
 @files.command("get")
-@click.argument("path")
+@click.argument("path", shell_complete=remote_files)
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Fetch a folder with all that is in it, as a ZIP archive.")
 def get(path: str, target: Path | None, recursive: bool) -> None:
@@ -73,7 +74,7 @@ def get(path: str, target: Path | None, recursive: bool) -> None:
 
 @files.command("put")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.argument("path", required=False)
+@click.argument("path", required=False, shell_complete=remote_files)
 @click.option("-r", "--recursive", is_flag=True, help="Put a folder with all that is in it.")
 def put(source: Path, path: str | None, recursive: bool) -> None:
     """Put a file (or, with -r, a folder) at PATH of your personal space; its own name by default.
@@ -139,7 +140,7 @@ def rm(paths: tuple[str, ...], recursive: bool, permanent: bool) -> None:
 
 
 @files.command("mkdir")
-@click.argument("path")
+@click.argument("path", shell_complete=remote_files)
 def mkdir(path: str) -> None:
     """Make a folder."""
     with client() as http:
@@ -147,7 +148,7 @@ def mkdir(path: str) -> None:
 
 
 @files.command("mv")
-@click.argument("path")
+@click.argument("path", shell_complete=remote_files)
 @click.argument("to")
 def mv(path: str, to: str) -> None:
     """Move or rename."""
