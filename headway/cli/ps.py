@@ -43,7 +43,8 @@ def ps(
 ) -> None:  # fmt: skip
     """List jobs, newest first.
 
-    A job is named by its id, by the start of the id, for a week by its last five characters, or as `last`: your latest.
+    A job is named by its id, or by the start of the id. For a week its last five characters do, too. `last` is your
+    latest job.
     """
     if watch and output == "json":
         raise click.UsageError("--watch shows a table; `headway events --follow -o json` tells changes as JSON")

@@ -479,7 +479,7 @@ class Client:
         with closing(self._send("GET", path, stream=True, timeout=httpx.Timeout(60.0))) as response:
             # Files come as plain bytes whatever they hold; JSON is the listing of a folder.
             if folder is not None and response.headers.get("content-type", "").startswith("application/json"):
-                raise Conflict(f"`{folder or '/'}` is a folder: fetch its files one by one.")
+                raise Conflict(f"`{folder or '/'}` is a folder: `headway files get -r` fetches it as a ZIP archive.")
             try:
                 for data in response.iter_bytes(_CHUNK):
                     target.write(data)
