@@ -226,11 +226,14 @@ def _submit_without_a_file(http: Client, job: dict[str, Any], code: str) -> dict
     try:
         return http.submit(json.dumps(job).encode(), media="application/json", code=code)
     except Refused as refused:
-        if not issubclass(refused.kind, JobFileInvalid) or not refused.problems:
+        if not refused.problems:
             raise
         problems = [replace(one, pointer="", line=None, column=None) for one in refused.problems]
+        sentence = refused.message
+        if issubclass(refused.kind, JobFileInvalid):  # its sentence is about a file, too
+            sentence = problems[0].message if len(problems) == 1 else f"{len(problems)} things are wrong:"
         raise Refused(
-            problems[0].message if len(problems) == 1 else f"{len(problems)} things are wrong:",
+            sentence,
             kind=refused.kind,
             status=refused.status,
             request_id=refused.request_id,
