@@ -4839,7 +4839,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4871,7 +4871,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4901,7 +4901,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4939,7 +4939,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4975,7 +4975,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5008,7 +5008,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5040,7 +5040,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5072,7 +5072,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5104,7 +5104,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5136,7 +5136,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5168,7 +5168,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5233,7 +5233,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5267,7 +5267,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5301,7 +5301,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5335,7 +5335,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5372,7 +5372,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5417,7 +5417,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5463,7 +5463,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
