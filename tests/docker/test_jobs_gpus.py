@@ -130,6 +130,7 @@ def _fails(said: str) -> str:
     return f"echo 'nvidia-container-cli: {said}' >&2; exit 1"
 
 
+@pytest.mark.slow
 def test_a_broken_toolkit_costs_one_attempt_and_no_other_until_it_is_mended(rig: Rig) -> None:
     """I11: the GPU jobs of everybody used up their retries on such a node, one after another."""
     jobs = rig.jobs
