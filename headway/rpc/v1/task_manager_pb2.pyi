@@ -319,11 +319,27 @@ class AttemptReport(_message.Message):
     engine_away: bool
     def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ...) -> None: ...
 
+class LateWarnings(_message.Message):
+    __slots__ = ("attempt", "node_id", "incarnation", "generation", "warnings")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    node_id: str
+    incarnation: int
+    generation: int
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., generation: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ReportAttemptsRequest(_message.Message):
-    __slots__ = ("reports",)
+    __slots__ = ("reports", "late_warnings")
     REPORTS_FIELD_NUMBER: _ClassVar[int]
+    LATE_WARNINGS_FIELD_NUMBER: _ClassVar[int]
     reports: _containers.RepeatedCompositeFieldContainer[AttemptReport]
-    def __init__(self, reports: _Optional[_Iterable[_Union[AttemptReport, _Mapping]]] = ...) -> None: ...
+    late_warnings: _containers.RepeatedCompositeFieldContainer[LateWarnings]
+    def __init__(self, reports: _Optional[_Iterable[_Union[AttemptReport, _Mapping]]] = ..., late_warnings: _Optional[_Iterable[_Union[LateWarnings, _Mapping]]] = ...) -> None: ...
 
 class ReportAttemptsReply(_message.Message):
     __slots__ = ("discard",)
