@@ -155,6 +155,9 @@ class AttemptRecord:
     timeout_s: float | None = None  # with all extensions; None: as launched
     counted_s: float | None = None  # the changed timeout that the launcher has confirmed
     extensions_logged: int = 0  # how many extensions its platform log shows
+    late: dict[str, str] = field(default_factory=dict)  # what can't be done after its end: sentences, by work
+    late_told: tuple[str, ...] = ()  # the sentences that TaskManager has taken last
+    generation: int = 0  # of its task, known here once ``late`` was used
     unsafe: bool = field(default=False)  # its container could not be ended, so its resources stay reserved
 
 

@@ -37,6 +37,10 @@ class SharedMount(Protocol):
         """The folder of the attempt's logs. It asks nothing."""
         ...
 
+    def home_folder(self, owner: Owner) -> Path:
+        """The account's personal space. It asks nothing and makes nothing."""
+        ...
+
     async def home(self, owner: Owner) -> Path:
         """The account's personal space. It is made if it is missing, with mode 700 and the account's uid and gid.
 
@@ -125,6 +129,9 @@ class MountWatch:
 
     def job_folder(self, attempt: AttemptId) -> Path:
         return self._layout.attempt(attempt)
+
+    def home_folder(self, owner: Owner) -> Path:
+        return self._layout.home(owner.name)
 
     async def home(self, owner: Owner) -> Path:
         if self._problem:
