@@ -125,7 +125,7 @@ async def test_what_taskmanager_was_not_told_is_told_after_the_next_start(one: O
     one.rig.context.late.retry_now()
     await one.rig.clock.advance(10)
     one.rig.told.warnings.clear()
-    await TaskController(one.rig.context, lambda: []).adopt()
+    await TaskController(one.rig.context, list).adopt()
     await one.settle()
     assert one.rig.told.warnings == [()]
 
