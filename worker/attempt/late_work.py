@@ -21,6 +21,7 @@ log = get_logger(__name__)
 
 CONTAINER, LOG, FILES, OUTPUT = "container", "log", "files", "output"
 AGAIN = "Headway tries again."
+_FOR_A_DAY = "Headway tries again for a day, with pauses of 10 minutes at most."
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 600.0
 
 
@@ -67,13 +68,13 @@ class LateWork:
         """Try with growing pauses, for a day after the attempt's end. Then the warning stays, and ends with
         ``given_up``."""
         context, record = self._context, self._record
-        pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, factor=4.0)
+        pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 await do()
             except (OSError, MountUnavailable) as error:
                 over = context.clock.now() >= (record.times.ended_at or 0.0) + context.limits.late_s
-                await self.warn(work, f"{why(error)} {given_up if over else AGAIN}")
+                await self.warn(work, f"{why(error)} {given_up if over else _FOR_A_DAY}")
                 if over:
                     return
             else:

@@ -57,7 +57,8 @@ async def test_an_output_that_cannot_be_copied_is_told_at_once_and_copied_at_las
     told = await until_told(one, "`results/digits`")
     assert told == (
         "Its output could not be copied to `results/digits` in the personal space of ann: `results` is a file or a "
-        "link, and not a folder. ann has to move it away. Headway tries again."
+        "link, and not a folder. ann has to move it away. Headway tries again for a day, with pauses of 10 minutes at "
+        "most."
     )
     (home / "results").unlink()
     (home / "results").mkdir(mode=0o755)
