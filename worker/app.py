@@ -116,6 +116,7 @@ async def build(
         conditions.set("mount_unavailable", "" if mounted.full else mounted.problem)
         conditions.set("disk_full", mounted.problem if mounted.full else "", of="mount")
         conditions.set("mount_options", mounted.weakness, blocks_work=False)
+        conditions.set("mount_rights", mounted.rights.sentence, blocks_work=mounted.rights.blocks_work)
         if not mounted.problem:
             copier.try_again()
 
