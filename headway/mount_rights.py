@@ -13,7 +13,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,10 +60,11 @@ def remedy(root: Path, uid: int | None) -> str:
     )
 
 
-def look_at_rights(root: Path) -> MountRights:
+def look_at_rights(root: Path, accounts: Collection[str] | None = None) -> MountRights:
     """Makes, gives away, links, locks and renames a file of its own, and removes it. Blocking.
 
-    Without root there is nothing to give away: all homes are this service's own.
+    Without root there is nothing to give away: all homes are this service's own. ``accounts``: whose homes are looked
+    at; None: of all that are there, as far as they can be listed.
 
     Raises:
         OSError: the mount is not there, full or read-only, as ``headway.mount.mount_state`` says better.
@@ -71,12 +72,12 @@ def look_at_rights(root: Path) -> MountRights:
     folder = root / f".headway-rights-{os.uname().nodename}-{os.getpid()}-{threading.get_native_id()}"
     folder.mkdir(mode=0o700)
     try:
-        return _look(root, folder)
+        return _look(root, folder, accounts)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _look(root: Path, folder: Path) -> MountRights:
+def _look(root: Path, folder: Path, accounts: Collection[str] | None) -> MountRights:
     file = folder / "file"
     file.write_bytes(b"headway")
     squashed = squashed_uid(file)
@@ -94,8 +95,12 @@ def _look(root: Path, folder: Path) -> MountRights:
     sentence = f"On {root} this service (uid {os.geteuid()}) {'; it '.join(refused)}."
     if not given:
         return MountRights(f"{sentence} Use a file system that can do that.")
-    owners = _owners(root / "homes")
-    ready = any(uid not in (0, squashed) for uid, _ in owners.values())
+    homes = root / "homes"
+    try:
+        owners = _owners(homes, os.listdir(homes) if accounts is None else accounts)
+        ready = any(uid not in (0, squashed) for uid, _ in owners.values())
+    except PermissionError:  # a squashed root may not even list them: an admin may have made some
+        owners, ready = {}, True
     return MountRights(
         f"{sentence} {remedy(root, squashed)}",
         blocks_work=not ready,
@@ -123,11 +128,10 @@ def _refused(work: Callable[[], object]) -> str:
     return ""
 
 
-def _owners(homes: Path) -> dict[str, tuple[int, int]]:
+def _owners(homes: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
     found = {}
-    with contextlib.suppress(OSError), os.scandir(homes) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                info = entry.stat(follow_symlinks=False)
-                found[entry.name] = (info.st_uid, info.st_gid)
+    for name in names:
+        with contextlib.suppress(OSError):
+            info = (homes / name).lstat()
+            found[name] = (info.st_uid, info.st_gid)
     return found

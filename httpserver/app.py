@@ -143,7 +143,7 @@ def assemble(
     mount = MountProbe(layout, cluster)
     process = JobFileProcess(clock)
     service.on_stop(process.close)
-    mount_rights = MountRightsWatch(layout, mount, clock)
+    mount_rights = MountRightsWatch(layout, mount, accounts, clock)
     service.on_stop(mount_rights.close)
     service.side_task("mount rights", mount_rights.run)
     homes = Homes(layout, mount, accounts, clock)

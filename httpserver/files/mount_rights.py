@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from headway.logs import get_logger
 from headway.mount import Layout, MountProbe
 from headway.mount_rights import MountRights, look_at_rights
 
+from ..auth.accounts import Accounts
 from ..auth.model import Account
 
 log = get_logger(__name__)
@@ -24,10 +25,16 @@ class MountRightsWatch:
     """``run`` looks regularly. Until the first look nothing is known to be refused."""
 
     def __init__(
-        self, layout: Layout, mount: MountProbe, clock: Clock, look: Callable[[Path], MountRights] = look_at_rights
+        self,
+        layout: Layout,
+        mount: MountProbe,
+        accounts: Accounts,
+        clock: Clock,
+        look: Callable[[Path, Collection[str]], MountRights] = look_at_rights,
     ) -> None:
         self._layout = layout
         self._mount = mount
+        self._accounts = accounts
         self._clock = clock
         self._look = look
         self._rights = MountRights()
@@ -60,8 +67,11 @@ class MountRightsWatch:
         if not (await self._mount.check()).ok:
             return False
         before = self._rights.sentence
+        names = [account.name for account in await self._accounts.all()]
         try:
-            self._rights = await asyncio.get_running_loop().run_in_executor(self._thread, self._look, self._layout.root)
+            self._rights = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._look, self._layout.root, names
+            )
         except OSError:
             return False  # the mount went away meanwhile, and its own look says so
         if self._rights.sentence and self._rights.sentence != before:

@@ -108,3 +108,17 @@ def test_each_thing_that_is_refused_is_named_with_what_needs_it(
     assert words in rights.sentence
     assert not rights.blocks_work
     assert rights.refuses(layout.home("ann"), "ann", 1, 1) == ""
+
+
+@needs_root
+def test_a_squashed_root_that_may_not_list_the_homes_keeps_no_work_away(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a GlusterFS volume: homes that an admin has made can be passed to, and not listed."""
+    layout.home("ann").mkdir()
+    os.chown(layout.home("ann"), 20_001, 20_001)
+    monkeypatch.setattr(os, "chown", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert not look_at_rights(layout.root).blocks_work
+    rights = look_at_rights(layout.root, ["ann", "bob"])
+    assert rights.owners == {"ann": (20_001, 20_001)}

@@ -18,11 +18,16 @@ def an_account(name: str, uid: int) -> Account:
     return Account(name, uid, uid, False, True, False, False, 0.0)
 
 
+class Everybody:
+    async def all(self) -> list[Account]:
+        return [an_account("ann", 20_001), an_account("bob", 20_002)]
+
+
 async def test_who_could_have_no_home_is_refused_at_submit(tmp_path: Path, clock: FakeClock) -> None:
     layout = prepare_local(tmp_path / "mount", "lab")
     owners = {"ann": (20_001, 20_001)}
     rights = MountRights("Root is squashed.", gives_no_homes=True, owners=owners)
-    watch = MountRightsWatch(layout, MountProbe(layout, "lab"), clock, lambda root: rights)
+    watch = MountRightsWatch(layout, MountProbe(layout, "lab"), Everybody(), clock, lambda root, names: rights)  # type: ignore[arg-type]
     try:
         ann, bob = an_account("ann", 20_001), an_account("bob", 20_002)
         watch.require_home(bob)
