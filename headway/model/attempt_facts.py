@@ -63,7 +63,9 @@ class AttemptFacts:
     image_id: str = with_row(
         Fact(kind=str, about="empty until it is known, in events, and for others than owner and admins"), default=""
     )
-    warnings: tuple[str, ...] = with_row(Fact(kind=tuple), default=())
+    warnings: tuple[str, ...] = with_row(
+        Fact(kind=tuple, about="of its end, then what could not be done after it, as that is now"), default=()
+    )
     # The extended timeout that its launcher uses; None: as launched.
     counted_s: float | None = with_row(Fact(kind=float, report="timeout_s", shown=False))
 

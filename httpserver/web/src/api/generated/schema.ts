@@ -1561,7 +1561,10 @@ export interface components {
              * @description empty until it is known, in events, and for others than owner and admins
              */
             image_id: string;
-            /** Warnings */
+            /**
+             * Warnings
+             * @description of its end, then what could not be done after it, as that is now
+             */
             warnings: string[];
             /**
              * Timeout S
