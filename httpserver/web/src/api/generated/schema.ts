@@ -4837,7 +4837,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4869,7 +4869,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4899,7 +4899,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4937,7 +4937,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4973,7 +4973,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5006,7 +5006,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5038,7 +5038,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5070,7 +5070,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5102,7 +5102,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5134,7 +5134,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5166,7 +5166,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5231,7 +5231,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5265,7 +5265,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5299,7 +5299,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5333,7 +5333,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5370,7 +5370,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5415,7 +5415,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5461,7 +5461,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
