@@ -380,6 +380,7 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         timeout_s=attempt.timeout_s,
         extensions=[extension(one) for one in attempt.extensions],
         extension_pending=attempt.extension_pending,
+        owner=attempt.owner,
         **to_view(attempt),
     )
     view.warnings.extend(attempt.late_warnings)
