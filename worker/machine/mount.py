@@ -123,13 +123,16 @@ class MountWatch:
     async def look(self) -> str:
         """Look now, for some seconds at most. Returns the problem, empty if there is none."""
         state = await self._probe.check()
+        changed = False
         if state.ok:
-            await self._look_at_rights()
+            changed = await self._look_at_rights()
         else:
             self._rights_at = -math.inf  # it may come back with others
         if state.sentence != self._problem:
             self._problem, self._full = state.sentence, state.kind is MountKind.FULL
             self._homes.clear()
+            changed = True
+        if changed:
             self._on_change()
         return self._problem
 
@@ -138,17 +141,17 @@ class MountWatch:
             problem = await self.look()
             await self._clock.sleep(min(_AGAIN_S, self._every_s) if problem else self._every_s)
 
-    async def _look_at_rights(self) -> None:
+    async def _look_at_rights(self) -> bool:
+        """Whether something is otherwise than at the last look."""
         again_s = _RIGHTS_AGAIN_S if self._rights.sentence else _RIGHTS_S
         if self._clock.monotonic() - self._rights_at < again_s:
-            return
+            return False
         before = self._rights.sentence, self._rights.blocks_work, self._weakness
         with contextlib.suppress(MountUnavailable, OSError):  # the next look says why
             self._weakness = await self.call(lambda: weak_options(self._layout))
             self._rights = await self.call(lambda: look_at_rights(self._layout.root))
             self._rights_at = self._clock.monotonic()
-        if before != (self._rights.sentence, self._rights.blocks_work, self._weakness):
-            self._on_change()
+        return before != (self._rights.sentence, self._rights.blocks_work, self._weakness)
 
     def job_folder(self, attempt: AttemptId) -> Path:
         return self._layout.attempt(attempt)
