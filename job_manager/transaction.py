@@ -15,16 +15,25 @@ from .waiting_counter import WaitingCounter
 class JobTransaction:
     """The connection, the time and the jobs of one transaction.
 
-    ``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``); both are epoch seconds.
+    ``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``), and ``aging`` by the
+    clock of timers, by which ended jobs age. All are epoch seconds.
     ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes.
     """
 
     def __init__(
-        self, conn: Connection, cache: JobCache, waiting_counter: WaitingCounter, *, now: float, steady: float
+        self,
+        conn: Connection,
+        cache: JobCache,
+        waiting_counter: WaitingCounter,
+        *,
+        now: float,
+        steady: float,
+        aging: float,
     ) -> None:
         self.conn = conn
         self.now = now
         self.steady = steady
+        self.aging = aging
         self._waiting_counter = waiting_counter
         self.touched: dict[str, LiveJob] = {}
         self.new: set[str] = set()
@@ -62,7 +71,7 @@ class JobTransaction:
 
     def remove(self, job_ids: Sequence[str], why: str) -> None:
         """These ended jobs are to be removed. From now on they do not show, and nothing else happens to them."""
-        removal_store.mark(self.conn, job_ids, self.now, why)
+        removal_store.mark(self.conn, job_ids, self.now, self.aging, why)
         for job_id in job_ids:
             if (live := self.touched.get(job_id)) is not None:
                 live.record.request_id = None  # as in its row, which may be saved once more

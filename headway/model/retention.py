@@ -46,11 +46,12 @@ class AccountRule:
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """What the rules look at. ``log_bytes`` None: not measured yet."""
+    """What the rules look at. ``ages_from`` is its end by a clock that nobody sets. ``log_bytes`` None: not measured
+    yet."""
 
     id: str
     owner: str
-    ended_at: float
+    ages_from: float
     log_bytes: int | None = None
     pinned: bool = False
 
@@ -101,7 +102,7 @@ class RetentionRules:
 
     def too_old(self, job: EndedJob, now: float) -> bool:
         """Whether its time is over."""
-        until = self.kept_until(job.owner, job.ended_at, pinned=job.pinned)
+        until = self.kept_until(job.owner, job.ages_from, pinned=job.pinned)
         return until is not None and until <= now
 
     def age_limits(self, now: float) -> list[AgeLimit]:

@@ -53,6 +53,7 @@ class Sweeper:
         self._folders = folders
         self._clock = clock
         self._rules = jobs.rules
+        self._aging = jobs.aging
 
     async def run(self) -> None:
         """Sweeps as long as the service runs; a side task. It never ends by an error: a full disk or a service that is
@@ -94,13 +95,13 @@ class Sweeper:
         Raises:
             HeadwayError: the database does not answer.
         """
-        now = await self._jobs.age_clock()
+        now = self._aging.now()
         for limit in self._rules.age_limits(now):
             place = removal_store.FIRST
             days = counted(self._rules.days_of(limit.owner) or 0, "day")
             why = f"by the rules of retention, {days} after its end"
             while old := await self._old(limit, place):
-                place = old[-1].ended_at, old[-1].id
+                place = old[-1].ages_from, old[-1].id
                 await self._jobs.remove([job for job in old if self._rules.too_old(job, now)], why)
                 await self._clock.sleep(_PAUSE_S)
         if self._rules.by_bytes:
@@ -120,7 +121,7 @@ class Sweeper:
             page = await self._db.read(lambda conn, place=place: removal_store.ended_after(conn, place, _AT_ONCE))  # type: ignore[misc]
             if not page:
                 return  # the rest is of pinned jobs
-            place = page[-1].ended_at, page[-1].id
+            place = page[-1].ages_from, page[-1].id
             await self._jobs.remove([job for job in page if room.goes(job)], _NO_ROOM)
             await self._clock.sleep(_PAUSE_S)
 
@@ -133,7 +134,7 @@ class Sweeper:
             HeadwayError: somebody does not answer, or a disk is full. What was done until then stands.
         """
         began_s = self._clock.monotonic()
-        due = await self._db.read(lambda conn: removal_store.due(conn, self._clock.now(), _AT_ONCE, _TASKS_AT_ONCE))
+        due = await self._db.read(lambda conn: removal_store.due(conn, self._aging.now(), _AT_ONCE, _TASKS_AT_ONCE))
         if not due:
             return False
         # A command that is repeated after the removal would run a task of a job that nobody knows.
@@ -160,13 +161,13 @@ class Sweeper:
         await self._drop([one.job_id for one in ready if one.rows_here and one.job_id in gone])
         again = [one.job_id for one in ready if not one.rows_here and one.job_id in gone]
         if again:
-            await self._db.write(lambda conn: removal_store.looked(conn, again, self._clock.now()))
+            await self._db.write(lambda conn: removal_store.looked(conn, again, self._aging.now()))
 
     async def _drop(self, job_ids: list[str]) -> None:
         left = job_ids
         while left:
             dropped = await self._db.write(
-                lambda conn, left=left: removal_store.drop_some(conn, left, self._clock.now())  # type: ignore[misc]
+                lambda conn, left=left: removal_store.drop_some(conn, left, self._aging.now())  # type: ignore[misc]
             )
             left = left[len(dropped) :]
             if left:
@@ -176,7 +177,7 @@ class Sweeper:
 
     async def _put_off(self, job_ids: Collection[str], seconds: float) -> None:
         if job_ids:
-            until = self._clock.now() + seconds
+            until = self._aging.now() + seconds
             await self._db.write(lambda conn: removal_store.put_off(conn, job_ids, until))
 
     async def _give_room_back(self) -> None:
@@ -186,4 +187,4 @@ class Sweeper:
     async def _until_due_s(self) -> float:
         most_s = SWEPT_EVERY_S if self._rules.by_age or self._rules.by_bytes else _LOOKED_EVERY_S
         next_at = await self._db.read(removal_store.next_due)
-        return most_s if next_at is None else min(most_s, max(_PAUSE_S, next_at - self._clock.now()))
+        return most_s if next_at is None else min(most_s, max(_PAUSE_S, next_at - self._aging.now()))

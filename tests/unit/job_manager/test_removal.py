@@ -492,12 +492,80 @@ async def test_pruning_goes_on_where_a_reply_ended(rig: JobManagerRig, monkeypat
     assert (first.jobs, len(await shown(rig))) == (2, 1)
     young = await ended(rig)
     await rig.clock.advance(3 * DAY_S)
-    second = await pruned(rig, cursor=first.next_cursor)
+    second = await pruned(rig, older_s=DAY_S, cursor=first.next_cursor)
     assert second.jobs == 1
-    assert not (await pruned(rig, cursor=second.next_cursor)).next_cursor
+    assert not (await pruned(rig, older_s=DAY_S, cursor=second.next_cursor)).next_cursor
     assert await shown(rig) == [young], "the age counts from the first call"
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["nope", "inf -1.0 0", "1e400 -1 x", "nan nan {}", "inf 0.0 {}", "9e99 0.0 {}", "-1 -1 {}", "9 10 {}", "9 8 {} ",
+     "9 8 a\0b", "9 8", "\u0669 8 {}"],
+)  # fmt: skip
+async def test_a_cursor_that_no_reply_gave_is_refused_and_deletes_nothing(rig: JobManagerRig, cursor: str) -> None:
+    job_id = await ended(rig)
+    await rig.clock.advance(3)
     with pytest.raises(InvalidInput, match="cursor"):
-        await pruned(rig, cursor="nope")
+        await pruned(rig, older_s=1.0, cursor=cursor.format(job_id))
+    assert await shown(rig) == [job_id]
+
+
+async def test_a_cursor_lets_no_job_go_that_is_younger_than_what_is_asked_for(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    await rig.clock.advance(2 * DAY_S)
+    for older_s, jobs in ((3 * DAY_S, 0), (DAY_S, 1)):
+        assert (await pruned(rig, older_s=older_s, cursor=f"9999999999.0 0.0 {job_id}")).jobs == jobs
+
+
+async def test_the_age_is_looked_at_again_in_the_transaction_that_removes(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    (chosen,) = await rig.db.read(all_ended)
+    assert await rig.jobs.remove([chosen], "by bob", older_s=60.0) == []
+    await rig.clock.advance(60)
+    assert await rig.jobs.remove([chosen], "by bob", older_s=60.0) == [job_id]
+
+
+@pytest.mark.parametrize("step_s", [-100 * DAY_S, 100 * DAY_S])
+@pytest.mark.parametrize("booted", [False, True])
+async def test_a_job_ages_right_whichever_way_the_clock_is_set_while_it_ends(
+    rig: JobManagerRig, sweeper: Sweeper, step_s: float, booted: bool
+) -> None:
+    rig.clock.step_wall(step_s)
+    job_id = await ended(rig)
+    rig.clock.step_wall(-step_s)
+    if booted:
+        rig.clock.reboot()
+        rig.jobs.aging.__init__(rig.clock, rig.jobs.rules)  # type: ignore[misc]  # the service begins anew too
+        await rig.jobs.recheck_waiting()
+    await rig.clock.advance(90 * DAY_S - 60)
+    assert (await rig.jobs.act(job_id, "", "unpin")).record.kept_until == pytest.approx(rig.clock.now() + 60, abs=2)
+    await going(rig, sweeper.choose())
+    assert await shown(rig) == [job_id]
+    await rig.clock.advance(61)
+    await going(rig, sweeper.choose())
+    assert await shown(rig) == []
+
+
+@pytest.mark.parametrize("step_s", [-100 * DAY_S, 100 * DAY_S])
+async def test_a_deletion_does_not_wait_for_a_clock_that_is_set(
+    rig: JobManagerRig, sweeper: Sweeper, folders: Folders, step_s: float
+) -> None:
+    job_id = await ended(rig)
+    folders.there.add(job_id)
+    await rig.jobs.act(job_id, "", "delete", by="bob")
+    rig.clock.step_wall(step_s)
+    await finish(rig, sweeper)
+    assert folders.there == set()
+    assert await rows(rig, job_id) == {}
+    looks = len(folders.asked)
+    rig.clock.step_wall(-2 * step_s)
+    await rig.clock.advance(590)
+    await finish(rig, sweeper)
+    assert len(folders.asked) == looks, "the next look is not due"
+    await rig.clock.advance(11)
+    await finish(rig, sweeper)
+    assert len(folders.asked) == looks + 1
 
 
 @pytest.mark.parametrize("older_s", [0, -86_400, float("nan"), float("inf")])
