@@ -85,7 +85,7 @@ class _Event:
         if less not in self.texts:
             try:
                 make = self.for_others if less and self.for_others is not None else self.make
-                self.texts[less] = make().model_dump_json()
+                self.texts[less] = one_line(make().model_dump_json())
             except (ValueError, KeyError) as error:
                 # One message that can't be shown must not end all streams.
                 log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)
