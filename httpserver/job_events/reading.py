@@ -12,7 +12,7 @@ from headway.model.job_events import JobEventWord
 
 from .. import wire
 from ..auth.model import Account
-from ..http.server_sent import one_line
+from ..text.server_sent import one_line
 from .event_log import JobEventLog
 from .schemas import JobEvent, JobEventList
 from .store import EventFilter, StoredJobEvent

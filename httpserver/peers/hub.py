@@ -28,6 +28,7 @@ from headway.waiting import wait
 
 from .. import schemas as s
 from .. import wire
+from ..text.server_sent import one_line
 from .clients import ServiceClient, ServiceClients
 
 log = get_logger(__name__)
