@@ -152,6 +152,29 @@ async def test_a_deleted_job_goes_from_everywhere_and_from_here_last(
     assert await rows(rig, other)
 
 
+async def test_a_folder_that_stays_and_commands_that_are_late_are_waited_for_longer_each_time(
+    rig: JobManagerRig, sweeper: Sweeper, folders: Folders
+) -> None:
+    job_id = await ended(rig)
+    folders.stuck = {job_id}
+    await rig.jobs.act(job_id, "", "delete", by="bob")
+    for _ in range(3_600 // 5):
+        await finish(rig, sweeper)
+        await rig.clock.advance(5)
+    assert 8 <= len(folders.asked) <= 14
+    late = await ended(rig, delivered=False)
+    await rig.jobs.act(late, "", "delete", by="bob")
+    steps = 0
+    for _ in range(300):
+        steps += await going(rig, sweeper.remove_some())
+        await rig.clock.advance(0.2)
+    assert 6 <= steps <= 16
+    await deliver(rig)
+    await rig.clock.advance(10)
+    await finish(rig, sweeper)
+    assert late in folders.asked
+
+
 async def test_a_job_that_lives_and_a_pinned_one_are_refused(rig: JobManagerRig) -> None:
     lives = (await rig.submit({"a": ""}, owner="bob")).job_id
     with pytest.raises(Conflict, match="is PENDING and can't be deleted: cancel it first"):
