@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,7 @@ from .registries.vault import Vault
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
 from .tables import timer_table
+from .text import near_names
 from .uploads.service import Uploads
 from .uploads.upload_files import UploadFiles
 from .uses.jobs import JobManagerLookup
@@ -105,6 +107,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
             await accounts.make_first_admin(Path(http.first_admin_file))
         elif not await accounts.all():
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
+        await _warn_of_unknown(config.retention.accounts, accounts)
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token, numbers=metrics.rpc)
@@ -296,6 +299,14 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_keep_s=http.code_keep_s,
         event_days=config.retention.event_days,
     )
+
+
+async def _warn_of_unknown(names: Iterable[str], accounts: Accounts) -> None:
+    """A slip in the name of a rule would let the jobs of the account that is meant go by the general one."""
+    known = {account.name for account in await accounts.all_and_removed()}
+    for name in sorted(set(names) - known):
+        meant = near_names.word(name, sorted(known))
+        log.warning("retention.no_such_account", account=name, meant=meant or None, where="retention.accounts")
 
 
 def _uids(config: HeadwayConfig) -> range:
