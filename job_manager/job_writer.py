@@ -320,19 +320,19 @@ class JobWriter:
 
     # -- removal --------------------------------------------------------------------------------
 
-    async def remove(self, jobs: Sequence[EndedJob], why: str, *, older_s: float = 0.0) -> list[str]:
+    async def remove(self, jobs: Sequence[EndedJob], why: str = "", *, by: str = "", older_s: float = 0.0) -> list[str]:
         """Lets those of the jobs go that are still as they were when they were chosen; their ids. A job that was
         retried, pinned or deleted meanwhile is left alone, and so is one that is not as old as ``older_s``."""
 
         def operation(tx: JobTransaction) -> list[str]:
             before = tx.aging - older_s
             chosen = [job.id for job in jobs if _still_removable(tx.record(job.id), job, before)]
-            tx.remove(chosen, why)
+            tx.remove(chosen, why or f"by {by}", by)
             return chosen
 
         removed: list[str] = await self._inbox.submit(operation) if jobs else []
         if removed:
-            log.info("jobs.removed", jobs=len(removed), first=removed[0], reason=why)
+            log.info("jobs.removed", jobs=len(removed), first=removed[0], reason=why or f"by {by}")
         return removed
 
     async def go_on_after(self, seq: int) -> None:
@@ -505,7 +505,7 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
             live.pin(action == "pin")
         case "delete":
             check_removable(live.record)
-            tx.remove([live.record.id], f"by {by}" if by else "")
+            tx.remove([live.record.id], f"by {by}" if by else "", by)
     return 0
 
 

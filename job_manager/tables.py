@@ -146,5 +146,13 @@ TASK_MANAGER = "task-manager"
 # Job events on their way.
 event_outbox = Outbox(metadata, "event_outbox")
 HTTP_SERVER = "http-server"
+# The last batch that HttpServer has stored: one row.
+event_told = Table(
+    "event_told",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("incarnation", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)
 
 timer_table = TimerTable(metadata)

@@ -37,7 +37,7 @@ class JobTransaction:
         self._waiting_counter = waiting_counter
         self.touched: dict[str, LiveJob] = {}
         self.new: set[str] = set()
-        self.removed: list[str] = []
+        self.removed: dict[str, str] = {}  # and by whom; empty: by a rule
         self._cache = cache
 
     def job(self, job_id: str) -> LiveJob | None:
@@ -69,13 +69,13 @@ class JobTransaction:
         live = self.touched.get(job_id) or self._cache.get(job_id)
         return live.record if live is not None else store.load_record(self.conn, job_id)
 
-    def remove(self, job_ids: Sequence[str], why: str) -> None:
+    def remove(self, job_ids: Sequence[str], why: str, by: str = "") -> None:
         """These ended jobs are to be removed. From now on they do not show, and nothing else happens to them."""
         removal_store.mark(self.conn, job_ids, self.now, self.aging, why)
         for job_id in job_ids:
             if (live := self.touched.get(job_id)) is not None:
                 live.record.request_id = None  # as in its row, which may be saved once more
-        self.removed += job_ids
+        self.removed |= dict.fromkeys(job_ids, by)
 
     def admit(self, owner: str, more: int) -> None:
         """Checks that an account may have so many more waiting tasks.

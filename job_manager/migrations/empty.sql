@@ -146,4 +146,11 @@ CREATE TABLE timer_clock (
 
 CREATE INDEX ix_job_ages ON job (ages_from, id);
 
+CREATE TABLE event_told (
+	id INTEGER NOT NULL,
+	incarnation TEXT NOT NULL,
+	seq BIGINT NOT NULL,
+	PRIMARY KEY (id)
+);
+
 INSERT INTO alembic_version (version_num) VALUES ('0007');

@@ -80,7 +80,7 @@ class Pruning:
         tasks = await self._db.read(lambda conn: removal_store.task_counts(conn, list(sizes)))
         chosen = set(sizes)
         if not request.dry_run:
-            chosen = set(await self._jobs.remove(page, f"by {request.by}", older_s=request.older_s))
+            chosen = set(await self._jobs.remove(page, by=request.by, older_s=request.older_s))
         reply.jobs += len(chosen)
         reply.tasks += sum(tasks.get(job_id, 0) for job_id in chosen)
         known = [taken for job_id in chosen if (taken := sizes[job_id]) is not None]

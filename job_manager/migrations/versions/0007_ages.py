@@ -1,4 +1,7 @@
-"""Ages of jobs, removals and requests by the clock that nobody sets. What there is goes over to it as of now."""
+"""Ages of jobs, removals and requests by the clock that nobody sets, and which job events HttpServer has.
+
+What there is goes over to that clock as of now.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +28,9 @@ def upgrade() -> None:
     op.execute(sa.text("UPDATE action SET at = at + :more_s").bindparams(more_s=more_s))
     op.drop_index("ix_job_ended", "job")
     op.create_index("ix_job_ages", "job", ["ages_from", "id"])
+    op.create_table(
+        "event_told",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("incarnation", sa.Text, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+    )
