@@ -47,8 +47,10 @@ class Aging:
         return self._anchor.now(self._clock)
 
     def on_the_wall(self, instant: float) -> float:
-        """What the wall clock of today says, or will say, at an instant of this clock; in whole seconds, so that what
-        people see stands still."""
+        """What the wall clock of today says, or will say, at an instant of this clock.
+
+        In whole seconds, so that what people see stands still.
+        """
         return float(round(instant + self._clock.now() - self.now()))
 
     def shown(self, record: JobRecord) -> job_manager_pb2.Job:

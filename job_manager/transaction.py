@@ -15,8 +15,8 @@ from .waiting_counter import WaitingCounter
 class JobTransaction:
     """The connection, the time and the jobs of one transaction.
 
-    ``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``), and ``aging`` by the
-    clock of timers, by which ended jobs age. All are epoch seconds.
+    ``now`` is by the wall clock, and ``steady`` by the one by which tasks age (``headway.steady``). Ended jobs age by
+    ``aging``, the clock of timers. All are epoch seconds.
     ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes.
     """
 
