@@ -58,8 +58,9 @@ def delete(references: tuple[Reference, ...]) -> None:
     """Delete ended jobs for good, with their logs. What they used stays in the usage by day."""
     with client() as http:
         for reference in references:
-            http.ask("DELETE", f"/jobs/{_whole_id(http, reference.job)}")
-            click.echo(f"{reference.job} deleted")
+            job = http.meant(reference.job)
+            http.ask("DELETE", f"/jobs/{quote(_whole_id(http, job), safe='')}")
+            click.echo(f"{job} deleted")
 
 
 def _whole_id(http: Client, job: str) -> str:

@@ -1,8 +1,8 @@
 """The steady clock of timers and of ages, as a database keeps it over restarts and boots.
 
 Within one life of the machine it is the boot clock and an offset, so nobody sets it. Only the time that the machine was
-off is taken from the wall clock. So it is written down too by how much that one is ahead. Then a wall clock that was set
-and is right again changes nothing. At a boot the steady clock never goes beyond the wall clock.
+off is taken from the wall clock. So it is written down too by how much that one is ahead. Then a wall clock that was
+set and is right again changes nothing. At a boot the steady clock never goes beyond the wall clock.
 """
 
 from __future__ import annotations
