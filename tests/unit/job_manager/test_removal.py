@@ -9,12 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, func, select, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, func, select, text
 
+from headway.clock import SystemClock
 from headway.errors import Conflict, InvalidInput, NotFound, StoreFull, Unavailable
 from headway.model.retention import DAY_S, AccountRule, EndedJob, RetentionRules
 from headway.rpc.v1 import job_manager_pb2
 from headway.states import TaskEventKind
+from headway.store import migrations
 from job_manager import removal_store, store, tables
 from job_manager.removal import prune
 from job_manager.removal.sweeper import Sweeper
@@ -605,6 +608,38 @@ async def test_watchers_are_told_of_jobs_that_are_gone(rig: JobManagerRig) -> No
     with rig.hub.watch() as watch:
         await rig.jobs.act(job_id, "", "delete")
         assert (await watch.next()).removed == [job_id]
+
+
+@pytest.mark.parametrize("set_by_s", [-100 * DAY_S, 0.0, 100 * DAY_S])
+def test_ages_of_an_older_version_go_over_to_the_clock_that_nobody_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_by_s: float
+) -> None:
+    """The wall clock was set by so much since the machine has booted. It makes no job older."""
+    clock, ended_at = SystemClock(), 1.8e9
+    engine = create_engine(f"sqlite:///{tmp_path}/jobs.db")
+    real = ScriptDirectory._upgrade_revs
+    with monkeypatch.context() as older, engine.begin() as conn:
+        older.setattr(ScriptDirectory, "_upgrade_revs", lambda self, to, current: real(self, "0006", current))
+        migrations._upgrade(conn, "job_manager")
+        values = {column.name: "" for column in tables.job.columns if not column.nullable}
+        values |= {"id": "j", "submitted_at": 1.0, "ended_at": ended_at, "held": False, "task_count": 1, "version": 1}
+        del values["pinned"]
+        names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+        conn.execute(text(f"INSERT INTO job ({names}) VALUES ({marks})"), values)
+        offset_s = clock.now() - set_by_s - clock.monotonic()
+        row = {"boot": clock.boot_id(), "offset_s": offset_s, "at": ended_at}
+        conn.execute(text("INSERT INTO timer_clock VALUES (1, :boot, :offset_s)"), row)
+        conn.execute(text("INSERT INTO removal VALUES ('j', :at, 0, 1, :at, '')"), row)
+        conn.execute(text("INSERT INTO action VALUES ('j', 'r', 'cancel', 1, :at)"), row)
+    with engine.begin() as conn:
+        migrations._upgrade(conn, "job_manager")
+        (age,) = conn.execute(select(tables.job.c.ages_from)).scalars()
+        (due,) = conn.execute(select(tables.removal.c.due_at)).scalars()
+        (at,) = conn.execute(select(tables.action.c.at)).scalars()
+    engine.dispose()
+    assert age - ended_at == pytest.approx(max(0.0, -set_by_s), abs=5)
+    assert due - ended_at == pytest.approx(-set_by_s, abs=5)
+    assert at - ended_at == pytest.approx(-set_by_s, abs=5)
 
 
 @on_both
