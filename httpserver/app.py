@@ -159,7 +159,10 @@ def assemble(
     service.on_start(spaces.load)
     service.on_stop(spaces.close)
     service.side_task("spaces", spaces.run)
-    trash = Trash(homes, spaces, accounts, mount, clock, keep_s=settings.trash_keep_s)
+    timers = Timers(timer_table, db, clock)
+    service.on_start(timers.open)
+    service.side_task("timers", timers.run)
+    trash = Trash(homes, spaces, accounts, mount, clock, timers, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)
     uses = Uses(db, clock, JobManagerLookup(services))
@@ -186,9 +189,6 @@ def assemble(
     service.side_task("uploads", uploads.run)
     service.on_refuse(uploads.refuse)
     service.on_stop(uploads.close)
-    timers = Timers(timer_table, db, clock)
-    service.on_start(timers.open)
-    service.side_task("timers", timers.run)
     job_events = JobEventLog(db, clock, timers, days=settings.event_days)
     service.on_start(job_events.open)
     service.on_refuse(job_events.close)
@@ -246,7 +246,7 @@ def assemble(
         logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
-        files=Files(homes, spaces, clock),
+        files=Files(homes, spaces, timers),
         spaces=spaces,
         trash=trash,
         datasets=datasets,

@@ -139,6 +139,10 @@ class Timers:
         assert self._anchor is not None, "open comes first"
         return self._anchor.now(self._clock)
 
+    def on_the_wall(self, instant: float) -> float:
+        """What the wall clock of today says, or will say, at an instant of the steady clock; in whole seconds."""
+        return float(round(instant + self._clock.now() - self.now()))
+
     # -- inside a write ---------------------------------------------------------------------------
 
     def set(self, conn: Connection, kind: str, key: str, *, after_s: float, payload: bytes = b"") -> None:
