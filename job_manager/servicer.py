@@ -130,7 +130,8 @@ class JobManagerService(JobManagerServicer):
         prefix = request.prefix.lower()
         if not prefix:
             raise InvalidInput("Give the start of a job's id.")
-        since = first_job_id(self._clock.now() - _ENDS_FOR_S)
+        steady = self._jobs.steady()  # as the ids are
+        since = first_job_id((self._clock.now() if steady is None else steady[1]) - _ENDS_FOR_S)
 
         def find(conn: Connection) -> list[str]:
             for owner in dict.fromkeys((request.owner, "")):

@@ -230,8 +230,8 @@ class Timers:
         if notes is not None and notes.due():
             try:
                 notes.noted(await self._db.write(notes.note))
-            except HeadwayError as error:
-                log.debug("timers.clock_not_noted", reason=error.message)  # the next look does
+            except Exception as error:
+                log.debug("timers.clock_not_noted", reason=repr(error))  # the next look does
 
     async def _run_due(self) -> float:
         """Runs what is due; when the next one is, infinity where there is none."""
