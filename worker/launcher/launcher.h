@@ -8,7 +8,7 @@
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   proof.c      whether box and mounts are those that the Worker made
- *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
+ *   container.c  /root, /tmp, passwd and group lines, the user, the working folder, the child up to its exec
  *   blame.c      which file of the image is at fault when that fails
  *   processes.c  who lives in the container, and who of them is told first that the end comes
  *   spool.c      stdout and stderr to disk, with an index of times
@@ -159,6 +159,8 @@ struct identity {
 
 /* `root` is a descriptor of the container's root folder. */
 void prepare_image(struct box *box, int root, const struct spec *spec);
+/* Adds a line to passwd and group for ids that have none, as those of an image's USER 1234. */
+void name_user(struct box *box, int root, const struct identity *identity);
 bool find_user(int root, const char *user, struct identity *identity, struct failure *failure);
 pid_t start_child(const struct spec *spec, const struct identity *identity, int out, int err, int *report,
                   struct failure *failure);

@@ -448,6 +448,8 @@ static bool begin(struct launcher *l, int root)
         prepare_image(&l->box, root, &l->spec);
     if (!find_user(root, l->spec.user, &identity, &l->failure))
         return false;
+    if (l->is_init || getenv("HEADWAY_ROOT") != NULL)
+        name_user(&l->box, root, &identity);
     if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0)
         close_to_root(&l->box);
     /* What came meanwhile: the lease may have passed while the image was prepared. */
