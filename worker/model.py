@@ -182,7 +182,7 @@ class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
     # engine_unavailable | mount_unavailable | mount_options | disk_full | gpu_unavailable | container_stuck |
-    # live_restore_off | network_rules | network_unguarded | network_range | stopping
+    # live_restore_off | homes_partly_open | network_rules | network_unguarded | network_range | stopping
     word: str
     sentence: str
     since: float

@@ -58,6 +58,7 @@ class AttemptFinish:
         self._container = container
         self._log_line = log_line
         self.acked = asyncio.Event()
+        self.home_is_owners = False  # not known after a restart: then all its files are looked at
 
     async def record_end(self, decision: EndDecision, end: EndRecord | None) -> None:
         """Copy the logs to the mount if that is quick, store the end on disk, then report it."""
@@ -76,7 +77,8 @@ class AttemptFinish:
         self._log_line(f"Ended ({decision.reason.word.value}): {decision.reason.sentence}")
         if context.copier.get(record.attempt) is None:
             context.copier.begin(record.attempt, context.mounted.job_folder(record.attempt), None, None)
-        if self._launch.spec.user is RunAs.IMAGE and times.process_started_at is not None:
+        may_have_left = self._launch.spec.user is RunAs.IMAGE and times.process_started_at is not None
+        if may_have_left and not self.home_is_owners:
             await self._give_files()
         job = context.copier.finish(record.attempt, platform_log=record.platform_log, trailer=self._trailer(end))
         if job is not None and job.spools and not await context.copier.wait(record.attempt, context.limits.copy_s):
