@@ -87,6 +87,7 @@ class DockerHomes:
         self._made: dict[AttemptId, PreparedHome] = {}
         self._known: set[AttemptId] = set()  # of this life, from before they are made until they are removed
         self._going: set[AttemptId] = set()
+        self._left: set[AttemptId] = set()  # their containers are gone, and their removal failed
         self._sweep_due = True
         self._asked = False  # since the engine came
         self._tried = False  # once at least
@@ -219,6 +220,7 @@ class DockerHomes:
             self._homes.remove(attempt)
         except OSError as error:
             log.warning("home.not_removed", attempt=str(attempt), reason=str(error))
+            self._left.add(attempt)
             self._sweep_due = True
         finally:
             self._made.pop(attempt, None)
@@ -244,7 +246,9 @@ class DockerHomes:
             return
         try:
             self._sweep_due = False
-            swept = self._homes.sweep(_Kept(owned, self._known))
+            swept = self._homes.sweep(_Kept({*owned} - self._left, self._known))
+            self._left = {attempt for attempt in self._left if self._homes.written(attempt) is not None}
+            self._sweep_due = bool(self._left)
             if swept:
                 log.info("homes.swept", count=swept)
         except OSError as error:
