@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,8 @@ class HomeOrder:
     ``shares`` are folders of this machine that the container sees, by their places below ``/root``. On disk they
     belong to ``share_uid`` and ``share_gid``. Without these nothing is shown as anybody else's.
 
+    ``writable`` says in which shares a folder may be made for a volume of the image.
+
     ``mountpoints`` are further places below ``/root`` where the engine mounts something, such as datasets. They are
     made, so that they belong to the task.
     """
@@ -40,6 +42,7 @@ class HomeOrder:
     share_uid: int | None = None
     share_gid: int | None = None
     mountpoints: tuple[str, ...] = ()
+    writable: Collection[str] = ("/root/nfs",)
 
 
 @dataclass(frozen=True, slots=True)

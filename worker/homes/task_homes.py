@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+import os
+import threading
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from headway.ids import AttemptId
+from headway.logs import get_logger
 
+from .id_maps import image_maps, share_maps
+from .image_tree import ImageTree, Kind
 from .model import HomeOrder, TaskHome
+from .mounting import mount_home, mount_share
+from .places import HOME, MadeFolder, folders_to_make, home_of, parents_first, volumes_of
+from .probe import PROBE, Probe
+from .removal import clear
+from .system_calls import open_beneath
+from .user_namespaces import UserNamespaces
+
+log = get_logger(__name__)
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPAQUE = "trusted.overlay.opaque"
 
 
 class TaskHomes:
@@ -18,8 +36,13 @@ class TaskHomes:
     """
 
     def __init__(self, folder: Path, *, user_namespace: Sequence[str]) -> None:
-        self._folder = folder
-        self._user_namespace = tuple(user_namespace)
+        # As the kernel names mount points.
+        self._folder = Path(os.path.realpath(folder))
+        self._namespaces = UserNamespaces(user_namespace)
+        # One home after the other: an image with many layers takes a descriptor for each.
+        self._mounting = threading.Lock()
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._finding = threading.Lock()
 
     def probe(self, engine_root: Path | None = None, store: Path | None = None) -> str:
         """Why no home can be made here, in one sentence. Empty: it works, tried with a real mount.
@@ -28,7 +51,8 @@ class TaskHomes:
             engine_root: the root folder as the container engine sees it, such as ``/proc/42/root``.
             store: where the engine keeps the layers of images.
         """
-        raise NotImplementedError
+        with self._lock(PROBE):
+            return Probe(self._folder, self._make, self._namespaces.of).why_not(engine_root, store)
 
     def prepare(self, attempt: AttemptId, order: HomeOrder) -> TaskHome:
         """Make a home anew. Whatever this attempt had before is removed first, and after a failure all is.
@@ -37,11 +61,20 @@ class TaskHomes:
             OSError: for example a full disk.
             HomeImpossible: it never works for this image or machine.
         """
-        raise NotImplementedError
+        top = self._folder / attempt.folder
+        with self._lock(top.name):
+            clear(top)
+            try:
+                return self._make(top, order)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    clear(top)
+                raise
 
     def written(self, attempt: AttemptId) -> Path | None:
         """The folder in which all lies that the task writes in its home. None: it has no home."""
-        raise NotImplementedError
+        folder = self._folder / attempt.folder / "written"
+        return folder if folder.is_dir() else None
 
     def remove(self, attempt: AttemptId) -> None:
         """Unmount and remove the home of an attempt, if there is one. Safe twice.
@@ -49,8 +82,121 @@ class TaskHomes:
         Raises:
             OSError: something is left, for example because something else is mounted inside.
         """
-        raise NotImplementedError
+        top = self._folder / attempt.folder
+        with self._lock(top.name):
+            clear(top)
 
     def sweep(self, keep: Collection[AttemptId]) -> int:
         """Remove every home but those of ``keep``. How many are gone. What can't be removed is logged."""
-        raise NotImplementedError
+        kept, gone = {attempt.folder for attempt in keep}, 0
+        try:
+            names = sorted(os.listdir(self._folder))
+        except FileNotFoundError:
+            return 0
+        for name in names:
+            if name in kept:
+                continue
+            try:
+                with self._lock(PROBE if name.startswith(PROBE) else name):
+                    clear(self._folder / name)
+            except OSError as error:
+                log.warning("homes.left", folder=str(self._folder / name), error=str(error))
+            else:
+                gone += 1
+        return gone
+
+    def _lock(self, name: str) -> threading.Lock:
+        with self._finding:
+            return self._locks.setdefault(name, threading.Lock())
+
+    def _make(self, top: Path, order: HomeOrder) -> TaskHome:
+        tree = ImageTree(order.layers)
+        tree.check()
+        home = home_of(tree)
+        facts = tree.facts(home) if home.kind is Kind.FOLDER else None
+        owner = (facts.st_uid, facts.st_gid) if facts is not None else (0, 0)
+        volumes = volumes_of(tree, home, order)
+        top.mkdir(mode=0o700, parents=True)
+        for name in ("root", "work", "written", "shares"):
+            (top / name).mkdir(mode=0o700)
+        upper = top / "written/home"
+        _make_folders(upper, order, folders_to_make(tree, home, owner[0], order, volumes.home.values()))
+        maps = image_maps(owner, (order.uid, order.gid))
+        with self._mounting:
+            mount_home(home, maps, self._namespaces.of, top)
+            shares, notes = self._mount_shares(top, order)
+        merged = top / "root"
+        binds: dict[str, Path] = {HOME: merged, **shares}
+        for volume, path in volumes.home.items():
+            _bind(binds, notes, volume, merged, path)
+        for volume, (share, path) in volumes.shares.items():
+            if share in order.writable:
+                with contextlib.suppress(OSError):  # then it isn't there, and is told
+                    _make_below(order.shares[share], path)
+            _bind(binds, notes, volume, shares[share], path)
+        for number, volume in enumerate(volumes.tmp):
+            binds[volume] = top / "written" / f"tmp{number}"
+            binds[volume].mkdir()
+            binds[volume].chmod(0o1777)
+        return TaskHome(parents_first(binds), top / "written", tuple(notes))
+
+    def _mount_shares(self, top: Path, order: HomeOrder) -> tuple[dict[str, Path], list[str]]:
+        """The folder that stands for each share, and a note for each that can't be shown as the task's."""
+        folders, notes = dict(order.shares), []
+        if order.share_uid is None or order.share_gid is None:
+            return folders, []
+        owner, task = (order.share_uid, order.share_gid), (order.uid, order.gid)
+        for number, (target, folder) in enumerate(order.shares.items() if owner != task else ()):
+            place = top / "shares" / str(number)
+            place.mkdir(mode=0o700)
+            try:
+                mount_share(folder, share_maps(owner, task), self._namespaces.of, place)
+            except OSError as error:
+                notes.append(f"{target} is shown with the owners that it has on disk ({error.strerror}).")
+            else:
+                folders[target] = place
+        return folders, notes
+
+
+def _make_folders(upper: Path, order: HomeOrder, folders: Iterable[MadeFolder]) -> None:
+    """The folder for what is written, with what must be in it from the beginning."""
+    upper.mkdir()
+    os.chown(upper, order.uid, order.gid)
+    upper.chmod(0o700)
+    for one in folders:
+        made = upper / one.path  # all above is of this function's making, so there is no link
+        made.mkdir()
+        os.chown(made, one.uid, one.gid)
+        made.chmod(one.mode)
+        if one.opaque:
+            os.setxattr(made, _OPAQUE, b"y")
+
+
+def _make_below(share: Path, path: str) -> None:
+    """A volume's folder in a share, which belongs to whom the share does. No link is followed. Raises OSError."""
+    facts = share.stat()
+    folder = os.open(share, _FOLDER)
+    try:
+        for part in path.split("/"):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=folder)
+                os.chown(part, facts.st_uid, facts.st_gid, dir_fd=folder, follow_symlinks=False)
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+    finally:
+        os.close(folder)
+
+
+def _bind(binds: dict[str, Path], notes: list[str], volume: str, above: Path, path: str) -> None:
+    """Let a folder that is there stand for a volume. No link is followed, which could lead out of the home."""
+    try:
+        folder = os.open(above, _FOLDER)
+        try:
+            os.close(open_beneath(folder, path, _FOLDER))
+        finally:
+            os.close(folder)
+    except OSError as error:
+        notes.append(f"The image's volume {volume} is kept by the container engine ({error.strerror}).")
+    else:
+        binds[volume] = above / path

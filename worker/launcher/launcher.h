@@ -233,4 +233,8 @@ bool wants_input(const struct stream *stream, ns_t now);
 /* After the last writer of the container is gone: copy the rest of the pipes, then fsync all. */
 void finish_spool(struct spool *spool);
 
+/* --- namespace.c ------------------------------------------------------------------------------------------- */
+
+int hold_user_namespace(void);
+
 #endif

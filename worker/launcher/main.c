@@ -520,6 +520,8 @@ int main(int argc, char **argv)
     };
     const char *path = argc > 1 ? argv[1] : NULL, *digest = argc > 2 ? argv[2] : NULL, *root_path = "/";
 
+    if (argc == 2 && strcmp(argv[1], "user-namespace") == 0)
+        return hold_user_namespace();
     /* Descriptors 0 to 2 are for the child, so none of the launcher's may get these numbers. */
     for (int fd = 0; fd >= 0 && fd < 3;)
         fd = open("/", O_PATH | O_CLOEXEC);

@@ -1,0 +1,149 @@
+"""What goes where in a home: which folders are made before it is mounted, and which volumes it stands for."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .image_tree import Found, ImageTree, Kind
+from .model import HomeImpossible, HomeOrder
+
+HOME = "/root"
+_TMP = "/tmp"
+# An engine mounts its own there, and refuses other mounts.
+_ENGINES = ("proc", "dev", "sys")
+_NOBODY = 65_534
+_USABLE = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFolder:
+    """A folder to be made in the written part of a home. ``opaque`` hides what the image has there."""
+
+    path: str
+    mode: int
+    uid: int
+    gid: int
+    opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """What stands for the image's volumes, by the places that the image names. Other volumes are the engine's.
+
+    ``home`` has paths within the home, ``shares`` a share and a path in it. ``tmp`` gets a new folder each.
+    """
+
+    home: Mapping[str, str]
+    shares: Mapping[str, tuple[str, str]]
+    tmp: tuple[str, ...]
+
+
+def home_of(tree: ImageTree) -> Found:
+    """The image's ``/root``. Raises HomeImpossible: no folder can be mounted there."""
+    try:
+        found = tree.look(HOME)
+    except OSError as error:
+        raise HomeImpossible(f"The image's /root can't be read: {error.strerror}.") from error
+    if found.kind not in (Kind.FOLDER, Kind.MISSING):
+        what = "no folder" if found.path == HOME[1:] else f"a link to /{found.path}, which is no folder"
+        raise HomeImpossible(f"The image's /root is {what}.")
+    if not found.path or any(found.below(name) for name in _ENGINES):
+        raise HomeImpossible(f"The image's /root is a link to /{found.path}, where no home can be mounted.")
+    return found
+
+
+def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
+    """Which of the image's volumes are in places that the task was promised. Raises OSError."""
+    in_home: dict[str, str] = {}
+    in_shares: dict[str, tuple[str, str]] = {}
+    in_tmp: list[str] = []
+    tmp = tree.look(_TMP)
+    for volume in order.volumes:
+        if volume == HOME or volume in order.shares or volume in order.mountpoints:
+            continue  # it has a mount already
+        share = next((one for one in order.shares if volume.startswith(f"{one}/")), None)
+        if share is not None:
+            in_shares[volume] = (share, volume.removeprefix(f"{share}/"))
+            continue
+        found = tree.look(volume)
+        if found.kind is Kind.OTHER:
+            continue
+        if found.below(home.path):
+            in_home[volume] = found.path.removeprefix(home.path).strip("/")
+        elif tmp.path and tmp.kind is not Kind.OTHER and found.below(tmp.path):
+            in_tmp.append(volume)
+    return Volumes(in_home, in_shares, tuple(in_tmp))
+
+
+def parents_first(binds: Mapping[str, Path]) -> dict[str, Path]:
+    """The same in the order in which they can be mounted. Pure."""
+    return dict(sorted(binds.items(), key=lambda bind: (bind[0].count("/"), bind[0])))
+
+
+def folders_to_make(
+    tree: ImageTree, home: Found, owner: int, order: HomeOrder, in_home: Iterable[str]
+) -> list[MadeFolder]:
+    """What has to be in the written part before the home is mounted, parents first. Raises OSError.
+
+    Through the mount it might not work: the kernel makes nothing in a folder whose owner it can't show.
+
+    Args:
+        owner: the uid whose files are the task's in this image.
+        in_home: the paths of volumes within the home.
+    """
+    made: dict[str, MadeFolder] = {}
+    for place in (*order.shares, *order.mountpoints):
+        found = tree.look(place)
+        if place != HOME and found.below(home.path) and found.path != home.path:
+            _lay(made, tree, home, owner, order, found.path, promised=True)
+    for path in in_home:
+        if path:
+            _lay(made, tree, home, owner, order, f"{home.path}/{path}", promised=False)
+    return sorted(made.values(), key=lambda folder: folder.path)
+
+
+def _lay(
+    made: dict[str, MadeFolder],
+    tree: ImageTree,
+    home: Found,
+    owner: int,
+    order: HomeOrder,
+    path: str,
+    *,
+    promised: bool,
+) -> None:
+    """Add what is needed for one place. ``promised``: the platform, not the image, has something there."""
+    parts = path.removeprefix(home.path).strip("/").split("/")
+    chain: list[MadeFolder] = []
+    needed = 0  # so many of the chain
+    is_new = False  # whether a folder of ours stands above, in which nothing of the image is seen
+    for at in range(1, len(parts) + 1):
+        inside, last = "/".join(parts[:at]), at == len(parts)
+        if inside in made and made[inside].opaque:
+            chain.append(made[inside])
+            is_new = True
+            continue
+        found = Found("", Kind.MISSING) if is_new else tree.look(f"{home.path}/{inside}")
+        own = MadeFolder(inside, 0o755, order.uid, order.gid)
+        if found.kind is not Kind.FOLDER:
+            chain.append(own)
+            needed, is_new = at, True
+            continue
+        facts = tree.facts(found)
+        mode, foreign = stat.S_IMODE(facts.st_mode), facts.st_uid != owner
+        if promised and foreign and not last:
+            # What the image has there is private to another uid, so the task gets a folder without it.
+            chain.append(MadeFolder(inside, 0o755, order.uid, order.gid, opaque=True))
+            needed, is_new = at, True
+        elif promised and not last and mode & _USABLE != _USABLE:
+            chain.append(MadeFolder(inside, mode | _USABLE, order.uid, order.gid))
+            needed = at
+        elif foreign:
+            chain.append(MadeFolder(inside, mode, _NOBODY, _NOBODY))
+        else:
+            chain.append(MadeFolder(inside, mode, order.uid, order.gid))
+    for folder in chain[:needed]:
+        made.setdefault(folder.path, folder)
