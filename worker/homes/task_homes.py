@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
+from ..model import attempt_of_folder
 from .id_maps import image_maps, share_maps
 from .image_tree import ImageTree, Kind
 from .model import HomeOrder, TaskHome
@@ -87,17 +88,18 @@ class TaskHomes:
             clear(top)
 
     def sweep(self, keep: Collection[AttemptId]) -> int:
-        """Remove every home but those of ``keep``. How many are gone. What can't be removed is logged."""
-        kept, gone = {attempt.folder for attempt in keep}, 0
+        """Remove every home but those of ``keep``, which is asked about each at its turn. How many are gone. What can't be removed is logged."""
+        gone = 0
         try:
             names = sorted(os.listdir(self._folder))
         except FileNotFoundError:
             return 0
         for name in names:
-            if name in kept:
-                continue
             try:
                 with self._lock(PROBE if name.startswith(PROBE) else name):
+                    # Only now: one of that name may have been begun meanwhile.
+                    if attempt_of_folder(name) in keep:
+                        continue
                     clear(self._folder / name)
             except OSError as error:
                 log.warning("homes.left", folder=str(self._folder / name), error=str(error))

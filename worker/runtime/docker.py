@@ -52,7 +52,7 @@ from .docker_events import EngineEvents
 from .docker_facts import CONTAINER_STATES, container_facts
 from .docker_gpus import GpuProbe
 from .docker_guard import docker_guard
-from .docker_homes import DockerHomes, PreparedHome
+from .docker_homes import DockerHomes, PreparedHome, task_homes
 from .docker_images import DockerImages
 from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
@@ -125,6 +125,7 @@ class DockerRuntime(BoxedRuntime):
             local_images=settings.local_images,
             pids_limit=settings.pids_limit,
             job_range=settings.network_job_range,
+            homes=task_homes(attempts_dir.resolve(), launcher),
         )
 
     @classmethod
