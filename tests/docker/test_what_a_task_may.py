@@ -27,7 +27,7 @@ echo "home=$HOME"
 try 'owns its home' '[ "$(stat -c %u:%g /root)" = "$me:$(id -g)" ]'
 try 'writes in its home' 'echo x > /root/new && rm /root/new'
 try 'writes deep in its home' 'mkdir -p /root/.cache/a/b && echo x > /root/.cache/a/b/c && mv /root/.cache/a /root/a'
-try 'makes programs' 'cp /bin/busybox /root/mine && chmod 700 /root/mine && /root/mine true'
+try 'makes programs' 'mkdir /root/mine && cp /bin/busybox /root/mine/true && chmod 700 /root/mine/true && /root/mine/true'
 try 'reads what is old' 'grep -q old /root/.cache/old && echo new >> /root/.cache/old'
 try 'follows a link' 'grep -q old /root/link'
 try 'out of the home' '[ "$(readlink /root/out)" = /etc/passwd ]'
@@ -106,7 +106,7 @@ def test_what_a_task_may_in_odd_images(jobs: Jobs, images: list[OddImage], tmp_p
         made = jobs.home() / name / "x"
         if not made.exists() or (made.stat().st_uid, made.stat().st_gid) != (account.st_uid, account.st_gid):
             wrong[name]["on the disk"] = made.exists() and made.stat().st_uid
-    assert {name: fault for name, fault in wrong.items() if fault} == {}
+    assert [f"{name}: {fault}" for name, fault in wrong.items() if fault] == []
     jobs.none_is_left()
     assert list((jobs.cluster.folder / "worker" / "homes").iterdir()) == []
 

@@ -88,7 +88,10 @@ class TaskHomes:
             clear(top)
 
     def sweep(self, keep: Collection[AttemptId]) -> int:
-        """Remove every home but those of ``keep``, which is asked about each at its turn. How many are gone. What can't be removed is logged."""
+        """Remove every home but those of ``keep``, which is asked about each at its turn.
+
+        Returns how many are gone. What can't be removed is logged.
+        """
         gone = 0
         try:
             names = sorted(os.listdir(self._folder))
