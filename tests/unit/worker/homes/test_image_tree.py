@@ -36,7 +36,13 @@ def test_layers_below_what_hides_them_do_not_count(marks: list[Mark], kind: Kind
 def test_a_path_is_seen_as_in_a_container(tmp_path: Path) -> None:
     layers = make_layers(
         tmp_path,
-        {"gone": GONE, "opaque": folder(opaque=True), "etc/passwd": "new", "a/link": link("../b/./c"), "loop": link("loop")},
+        {
+            "gone": GONE,
+            "opaque": folder(opaque=True),
+            "etc/passwd": "new",
+            "a/link": link("../b/./c"),
+            "loop": link("loop"),
+        },
         {"gone/x": "", "opaque/x": "", "etc/passwd": "old", "etc/group": "old", "b/c/x": "1", "abs": link("/b/c")},
         {"b/c/y": "2", "a/link": "hidden", "up": link("../../../../../etc"), "out": link("/proc/self/root")},
     )
