@@ -16,6 +16,7 @@ _TMP = "/tmp"
 _ENGINES = ("proc", "dev", "sys")
 _NOBODY = 65_534
 _USABLE = 0o700
+_PASSED_BY_ALL = 0o001
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,11 @@ def home_of(tree: ImageTree) -> Found:
         found = tree.look(HOME)
     except OSError as error:
         raise HomeImpossible(f"The image's /root can't be read: {error.strerror}.") from error
+    if not found.path or any(found.below(name) for name in _ENGINES):
+        raise HomeImpossible(f"The image's /root is a link to /{found.path}, where no home can be mounted.")
     if found.kind not in (Kind.FOLDER, Kind.MISSING):
         what = "no folder" if found.path == HOME[1:] else f"a link to /{found.path}, which is no folder"
         raise HomeImpossible(f"The image's /root is {what}.")
-    if not found.path or any(found.below(name) for name in _ENGINES):
-        raise HomeImpossible(f"The image's /root is a link to /{found.path}, where no home can be mounted.")
     return found
 
 
@@ -141,6 +142,10 @@ def _lay(
         elif promised and not last and mode & _USABLE != _USABLE:
             chain.append(MadeFolder(inside, mode | _USABLE, order.uid, order.gid))
             needed = at
+        elif foreign and not last and not mode & _PASSED_BY_ALL:
+            # Not even the engine gets through it: the kernel lets root pass only where it can show the owner.
+            chain.append(MadeFolder(inside, mode, _NOBODY, _NOBODY, opaque=True))
+            needed, is_new = at, True
         elif foreign:
             chain.append(MadeFolder(inside, mode, _NOBODY, _NOBODY))
         else:

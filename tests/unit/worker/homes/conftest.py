@@ -1,0 +1,36 @@
+"""Homes with real mounts, where this machine can make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.mounts import mounted_below, unmount_below
+from worker.homes import TaskHomes
+from worker.launcher.build import build
+
+
+@pytest.fixture(scope="session")
+def why_no_homes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("probe")
+    return TaskHomes(folder, user_namespace=child()).probe(store=folder)
+
+
+@pytest.fixture
+def homes(tmp_path: Path, why_no_homes: str) -> Iterator[TaskHomes]:
+    """Homes in ``tmp_path/homes``, of which no mount may be left at the end."""
+    if why_no_homes:
+        pytest.skip(why_no_homes)
+    made = TaskHomes(tmp_path / "homes", user_namespace=child())
+    try:
+        yield made
+        made.sweep(())
+        assert mounted_below(tmp_path / "homes") == []
+    finally:
+        unmount_below(tmp_path / "homes")
+
+
+def child() -> tuple[str, ...]:
+    return (str(build()), "user-namespace")
