@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from headway.client.code import upload_code
-from tests.docker.conftest import Jobs, jobs
+from tests.docker.conftest import Jobs, a_task
 from tests.support.archives import docker_save
 from tests.support.odd_images import OddImage, odd_images
-
-__all__ = ["jobs"]
+from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -27,7 +26,7 @@ echo "home=$HOME"
 try 'owns its home' '[ "$(stat -c %u:%g /root)" = "$me:$(id -g)" ]'
 try 'writes in its home' 'echo x > /root/new && rm /root/new'
 try 'writes deep in its home' 'mkdir -p /root/.cache/a/b && echo x > /root/.cache/a/b/c && mv /root/.cache/a /root/a'
-try 'makes programs' 'mkdir /root/mine && cp /bin/busybox /root/mine/true && chmod 700 /root/mine/true && /root/mine/true'
+try 'makes programs' 'mkdir /root/m && cp /bin/busybox /root/m/true && chmod 700 /root/m/true && /root/m/true'
 try 'reads what is old' 'grep -q old /root/.cache/old && echo new >> /root/.cache/old'
 try 'follows a link' 'grep -q old /root/link'
 try 'out of the home' '[ "$(readlink /root/out)" = /etc/passwd ]'
@@ -108,7 +107,33 @@ def test_what_a_task_may_in_odd_images(jobs: Jobs, images: list[OddImage], tmp_p
             wrong[name]["on the disk"] = made.exists() and made.stat().st_uid
     assert [f"{name}: {fault}" for name, fault in wrong.items() if fault] == []
     jobs.none_is_left()
-    assert list((jobs.cluster.folder / "worker" / "homes").iterdir()) == []
+    assert _homes(jobs) == set()
+
+
+def _homes(jobs: Jobs) -> set[str]:
+    """Names of the homes on the worker's disk."""
+    return {folder.name for folder in (jobs.cluster.folder / "workers/n1/homes").iterdir()}
+
+
+def test_a_home_outlives_its_worker_and_is_removed_with_its_task(jobs: Jobs) -> None:
+    """What a dead Worker left is swept, and what a task uses is not."""
+    (jobs.home() / "go").unlink(missing_ok=True)
+    script = (
+        "echo mine > /root/x; echo ready; until [ -e /root/nfs/go ]; do sleep 0.1; done; cat /root/x /root/from-image"
+    )
+    job = jobs.begin(a_task(script, network="none"))
+    jobs.until_it_prints(job, b"ready")
+    (mine,) = _homes(jobs)
+    jobs.cluster.kill9("n1")
+    left = jobs.cluster.folder / "workers/n1/homes" / f"{'j' + 16 * '0'}.left.1"
+    (left / "written/home/deep").mkdir(parents=True)
+    jobs.cluster.start("n1")
+    soon(lambda: _homes(jobs) == {mine}, within_s=40, what="what nobody owns is swept")
+    (jobs.home() / "go").touch()
+    task = jobs.ended(job)
+    assert (task["state"], jobs.out(task)) == ("SUCCEEDED", b"ready\nmine\nkept\n")
+    jobs.none_is_left()
+    soon(lambda: _homes(jobs) == set(), within_s=20, what="its home is gone")
 
 
 def _task(name: str, one: OddImage, user: str, code: str) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def odd_images() -> Iterator[OddImage]:
     yield one("hard-link", system, [_TMP], _with_hard_link())
     # As many as the engine takes.
     yield one("layers-125", system, [_TMP, *home()], *([Entry(f"root/n{number}", b"x")] for number in range(123)))
-    yield one("bare", bare, users=both, answers=EMPTY)
+    yield one("bare", bare, users=both, answers={**EMPTY, "writes others'": "no"})
 
 
 def _without_old() -> dict[str, str]:
