@@ -20,8 +20,13 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[Jobs]:
     folder = tmp_path_factory.mktemp("house")
-    settings = {"worker.docker_host": docker_engine.url, "worker.pull_images": False}
-    cluster = Cluster(folder, ("n1",), {**settings, **{k.replace("__", "."): v for k, v in DOCKER_SETTINGS.items()}})
+    settings = {
+        "worker.docker_host": docker_engine.url,
+        "worker.pull_images": False,
+        "task_manager.platform_retries": 0,
+    }
+    settings |= {key.replace("__", "."): value for key, value in DOCKER_SETTINGS.items()}
+    cluster = Cluster(folder, ("n1",), settings)
     try:
         _over_itself(folder / "workers" / "n1")
         cluster.start()
@@ -45,11 +50,13 @@ def _over_itself(folder: Path) -> None:
 def test_tasks_run_and_are_told_what_is_closed(house: Jobs) -> None:
     (condition,) = (one for one in house.cluster.client.node("n1")["conditions"] if one["word"] == "homes_partly_open")
     assert not condition["blocks_work"]
-    assert condition["sentence"].startswith("Tasks can't read or run all that an image has below /root. A home in ")
+    assert condition["sentence"].startswith(
+        "Tasks can't read or run all that an image has below /root. The file system of "
+    )
     task = house.task("echo x > /root/new; cat /root/from-image; touch /tmp/x; id -un", network="none")
     assert (task["state"], house.out(task)) == ("SUCCEEDED", b"kept\nadmin\n")
     path = house.cluster.mount / "jobs" / task["job"] / "a" / "1" / "platform.log"
-    line = "What the image has in folders below /root may be closed to the task. A home in "
+    line = "What the image has in folders below /root may be closed to the task. The file system of "
     soon(lambda: path.is_file() and line in path.read_text(), within_s=20, what="a line in the attempt's log")
 
 
@@ -59,6 +66,6 @@ def test_a_volume_at_the_home_is_refused_there(house: Jobs) -> None:
         name = images.import_busybox(client, "headway-test/volume-root:1", changes=["VOLUME /root"])
     finally:
         client.close()
-    task = house.task("true", image=name, retries=0)
+    task = house.task("true", image=name)
     assert task["reason"]["word"] == "start_failed"
     assert "The image declares a volume at /root, and n1 can't give its tasks a home" in task["reason"]["sentence"]
