@@ -16,7 +16,8 @@ import httpx
 from ..backoff import Backoff, grown_s
 from ..errors import Conflict, InvalidInput
 from ..states import JOB_ENDED
-from .errors import NoService, Refused
+from .connection import Connection, check_ours, read_json
+from .errors import NoService, NotHeadway, Refused
 from .profile import Profile
 
 _API = "/api/v1"
@@ -40,16 +41,8 @@ class Client:
 
     def __init__(self, profile: Profile, *, timeout_s: float = 30.0, transport: httpx.BaseTransport | None = None):
         self.profile = profile
-        headers = {"Authorization": f"Bearer {profile.token}"} if profile.token else {}
-        self._http = httpx.Client(
-            base_url=profile.url,
-            headers=headers,
-            timeout=httpx.Timeout(timeout_s, connect=5.0),
-            transport=transport,
-            follow_redirects=False,
-            # A followed log holds its connection for as long as the task runs, and there may be hundreds.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-        )
+        self._connection = Connection(profile, timeout_s=timeout_s, transport=transport)
+        self._http = self._connection.http
 
     def __enter__(self) -> Client:
         return self
@@ -72,16 +65,17 @@ class Client:
                 response = self._http.send(request, stream=stream)
             except httpx.TransportError as error:
                 if attempt == tries:
-                    raise NoService(
-                        f"Headway does not answer at {self.profile.url} ({type(error).__name__}): is it running, and "
-                        "is the address right? `headway up` starts it here; HEADWAY_URL or `headway login` names "
-                        "another."
-                    ) from error
+                    raise self._connection.no_answer(error) from error
                 time.sleep(pauses.next_s())
                 continue
             if response.status_code >= 400:
                 response.read()
-                raise Refused.from_response(response)
+                raise Refused.from_response(response, self._connection.via)
+            try:
+                check_ours(response)
+            except NotHeadway:
+                response.close()
+                raise
             return response
         raise AssertionError("unreachable")
 
@@ -99,8 +93,7 @@ class Client:
         return call()
 
     def _json(self, method: str, path: str, **kwargs: Any) -> Any:
-        response = self._send(method, _API + path, **kwargs)
-        return response.json() if response.content else None
+        return read_json(self._send(method, _API + path, **kwargs))
 
     def ask(self, method: str, path: str, **kwargs: Any) -> Any:
         """One call below /api/v1: its JSON, or None for an empty answer."""
@@ -341,7 +334,8 @@ class Client:
         """Entries of a folder of the personal space, page by page."""
         cursor = ""
         while True:
-            page = self._send("GET", self._file_path(path), params={"cursor": cursor} if cursor else {}).json()
+            params = {"cursor": cursor} if cursor else {}
+            page = read_json(self._send("GET", self._file_path(path), params=params))
             yield from page["entries"]
             cursor = page.get("next_cursor") or ""
             if not cursor:
@@ -367,9 +361,10 @@ class Client:
 
         headers = {"Content-Length": str(source.stat().st_size), "Content-Type": "application/octet-stream"}
         place = self._file_path(path) + ("?parents=true" if parents else "")
-        answer: dict[str, Any] = self._send(
-            "PUT", place, content=chunks(), headers=headers, repeat=False, timeout=httpx.Timeout(60.0)
-        ).json()
+        timeout = httpx.Timeout(60.0)
+        answer: dict[str, Any] = read_json(
+            self._send("PUT", place, content=chunks(), headers=headers, repeat=False, timeout=timeout)
+        )
         return answer
 
     def delete_file(self, path: str, *, recursive: bool = False, permanent: bool = False) -> str:

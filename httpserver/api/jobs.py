@@ -7,10 +7,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from headway.errors import NotFound
 from headway.states import JobState
 
 from .. import schemas as s
 from ..jobs.decisions import DecisionList
+from ..parts import Parts
+from ..text import near_names
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])
@@ -181,7 +184,10 @@ async def delete_job(job: JobRef, account: SignedIn, parts: TheParts) -> Respons
 @router.post("/jobs/prune")
 async def prune_jobs(wish: s.Prune, account: SignedIn, parts: TheParts) -> s.Pruned:
     """Deletes all ended jobs that are old enough, but for pinned ones; some in each call."""
-    return await parts.jobs.prune(account, wish)
+    pruned = await parts.jobs.prune(account, wish)
+    if wish.owner not in ("", "me") and not (pruned.jobs or pruned.pinned or wish.cursor):
+        await _refuse_unknown_owner(wish.owner, parts)
+    return pruned
 
 
 @router.post("/jobs/{job}/tasks/{task}/cancel")
@@ -222,3 +228,12 @@ async def extend_task(
     """Gives this running task more time, at once when nobody's promised start moves (else 409, with who waits how
     long)."""
     return await parts.jobs.extend(account, job, task, by=wish.by, force=wish.force, key=idempotency_key)
+
+
+async def _refuse_unknown_owner(owner: str, parts: Parts) -> None:
+    """Raises NotFound: nobody has or had this name, so that "no jobs" would hide a slip."""
+    names = [account.name for account in await parts.accounts.all_and_removed()]
+    if owner not in names:
+        near = near_names.word(owner, names)
+        hint = f" Did you mean `{near}`?" if near else ""
+        raise NotFound(f"There is no account `{owner}`.{hint}")

@@ -20,7 +20,7 @@ _OPAQUE = "trusted.overlay.opaque"
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-class Mark(Enum):
+class LayerMark(Enum):
     """What one layer has at a path."""
 
     MISSING = auto()
@@ -31,7 +31,7 @@ class Mark(Enum):
     OTHER = auto()
 
 
-class Kind(Enum):
+class FoundKind(Enum):
     """What the image has at a path."""
 
     MISSING = auto()
@@ -40,20 +40,20 @@ class Kind(Enum):
     OTHER = auto()
 
 
-def counting(marks: Iterable[Mark]) -> tuple[Kind, tuple[int, ...]]:
+def counting(marks: Iterable[LayerMark]) -> tuple[FoundKind, tuple[int, ...]]:
     """What is seen where the layers, top first, have these marks, and which layers have part in it. Pure."""
     folders: list[int] = []
     for at, mark in enumerate(marks):
-        if mark is Mark.MISSING:
+        if mark is LayerMark.MISSING:
             continue
-        if mark in (Mark.FOLDER, Mark.OPAQUE):
+        if mark in (LayerMark.FOLDER, LayerMark.OPAQUE):
             folders.append(at)
-            if mark is Mark.FOLDER:
+            if mark is LayerMark.FOLDER:
                 continue
-        elif mark is not Mark.WHITEOUT and not folders:
-            return Kind.LINK if mark is Mark.LINK else Kind.OTHER, (at,)
+        elif mark is not LayerMark.WHITEOUT and not folders:
+            return FoundKind.LINK if mark is LayerMark.LINK else FoundKind.OTHER, (at,)
         break  # nothing below is seen
-    return (Kind.FOLDER if folders else Kind.MISSING), tuple(folders)
+    return (FoundKind.FOLDER if folders else FoundKind.MISSING), tuple(folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Found:
     """What is at a path. ``path`` has no links and no leading slash, and is the same in each of ``layers``."""
 
     path: str
-    kind: Kind
+    kind: FoundKind
     layers: tuple[Path, ...] = ()
 
     def below(self, other: str) -> bool:
@@ -88,7 +88,7 @@ class ImageTree:
     def look(self, path: str) -> Found:
         """What the image has at a path, and where that is after all links. Raises OSError."""
         parts = [part for part in reversed(path.split("/")) if part]
-        here = [Found("", Kind.FOLDER, self._layers)]
+        here = [Found("", FoundKind.FOLDER, self._layers)]
         followed = 0
         while parts:
             part = parts.pop()
@@ -98,7 +98,7 @@ class ImageTree:
                 continue
             above = here[-1]
             found = self._step(above, part)
-            if found.kind is Kind.LINK:
+            if found.kind is FoundKind.LINK:
                 followed += 1
                 if followed > _LINKS:
                     raise OSError(errno.ELOOP, "too many links in the image", path)
@@ -112,8 +112,8 @@ class ImageTree:
 
     def _step(self, above: Found, name: str) -> Found:
         path = f"{above.path}/{name}" if above.path else name
-        if path in self._closed or above.kind is not Kind.FOLDER:
-            return Found(path, Kind.MISSING)
+        if path in self._closed or above.kind is not FoundKind.FOLDER:
+            return Found(path, FoundKind.MISSING)
         kind, at = counting(_mark(layer, path) for layer in above.layers)
         return Found(path, kind, tuple(above.layers[one] for one in at))
 
@@ -130,7 +130,7 @@ class ImageTree:
     def read(self, path: str, most: int) -> bytes | None:
         """The first ``most`` bytes of a regular file. None: there is none. Raises OSError."""
         found = self.look(path)
-        if found.kind is not Kind.OTHER or not stat.S_ISREG(self.facts(found).st_mode):
+        if found.kind is not FoundKind.OTHER or not stat.S_ISREG(self.facts(found).st_mode):
             return None
         with opened(found.layers[0], found.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
             pieces, have = [], 0
@@ -154,19 +154,19 @@ def opened(layer: Path, path: str, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _mark(layer: Path, path: str) -> Mark:
+def _mark(layer: Path, path: str) -> LayerMark:
     try:
         with opened(layer, path, _PATH) as descriptor:
             facts = os.fstat(descriptor)
             if stat.S_ISDIR(facts.st_mode):
-                return Mark.OPAQUE if _is_opaque(descriptor) else Mark.FOLDER
+                return LayerMark.OPAQUE if _is_opaque(descriptor) else LayerMark.FOLDER
     except OSError as error:
         if error.errno in _NOTHING:
-            return Mark.MISSING
+            return LayerMark.MISSING
         raise
     if stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0:
-        return Mark.WHITEOUT
-    return Mark.LINK if stat.S_ISLNK(facts.st_mode) else Mark.OTHER
+        return LayerMark.WHITEOUT
+    return LayerMark.LINK if stat.S_ISLNK(facts.st_mode) else LayerMark.OTHER
 
 
 def _is_opaque(folder: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .image_tree import Found, ImageTree, Kind
+from .image_tree import Found, FoundKind, ImageTree
 from .model import HomeImpossible, HomeOrder
 
 HOME = "/root"
@@ -50,7 +50,7 @@ def home_of(tree: ImageTree) -> Found:
         raise HomeImpossible(f"The image's /root can't be read: {error.strerror}.") from error
     if not found.path or any(found.below(name) for name in _ENGINES):
         raise HomeImpossible(f"The image's /root is a link to /{found.path}, where no home can be mounted.")
-    if found.kind not in (Kind.FOLDER, Kind.MISSING):
+    if found.kind not in (FoundKind.FOLDER, FoundKind.MISSING):
         what = "no folder" if found.path == HOME[1:] else f"a link to /{found.path}, which is no folder"
         raise HomeImpossible(f"The image's /root is {what}.")
     return found
@@ -70,11 +70,11 @@ def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
             in_shares[volume] = (share, volume.removeprefix(f"{share}/"))
             continue
         found = tree.look(volume)
-        if found.kind is Kind.OTHER:
+        if found.kind is FoundKind.OTHER:
             continue
         if found.below(home.path):
             in_home[volume] = found.path.removeprefix(home.path).strip("/")
-        elif tmp.path and tmp.kind is not Kind.OTHER and found.below(tmp.path):
+        elif tmp.path and tmp.kind is not FoundKind.OTHER and found.below(tmp.path):
             in_tmp.append(volume)
     return Volumes(in_home, in_shares, tuple(in_tmp))
 
@@ -127,9 +127,9 @@ def _lay(
             chain.append(made[inside])
             is_new = True
             continue
-        found = Found("", Kind.MISSING) if is_new else tree.look(f"{home.path}/{inside}")
+        found = Found("", FoundKind.MISSING) if is_new else tree.look(f"{home.path}/{inside}")
         own = MadeFolder(inside, 0o755, order.uid, order.gid)
-        if found.kind is not Kind.FOLDER:
+        if found.kind is not FoundKind.FOLDER:
             chain.append(own)
             needed, is_new = at, True
             continue

@@ -14,7 +14,7 @@ from headway.logs import get_logger
 
 from ..model import attempt_of_folder
 from .id_maps import image_maps, share_maps
-from .image_tree import ImageTree, Kind
+from .image_tree import FoundKind, ImageTree
 from .model import HomeOrder, TaskHome
 from .mounting import mount_home, mount_share
 from .places import HOME, MadeFolder, folders_to_make, home_of, parents_first, volumes_of
@@ -32,8 +32,8 @@ _OPAQUE = "trusted.overlay.opaque"
 class TaskHomes:
     """Homes in ``folder/<attempt.folder>``. All methods block, and may be called from several threads.
 
-    ``user_namespace`` is the command of a child that stands in a user namespace of its own, prints a line and waits
-    for the end of its input: the launcher with ``user-namespace``.
+    ``user_namespace`` is the command of a child: the launcher with ``user-namespace``. It enters a user namespace of
+    its own, prints a line and waits for the end of its input.
     """
 
     def __init__(self, folder: Path, *, user_namespace: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ class TaskHomes:
         tree = ImageTree(order.layers)
         tree.check()
         home = home_of(tree)
-        facts = tree.facts(home) if home.kind is Kind.FOLDER else None
+        facts = tree.facts(home) if home.kind is FoundKind.FOLDER else None
         owner = (facts.st_uid, facts.st_gid) if facts is not None else (0, 0)
         volumes = volumes_of(tree, home, order)
         top.mkdir(mode=0o700, parents=True)

@@ -12,6 +12,7 @@
  *   blame.c      which file of the image is at fault when that fails
  *   processes.c  who lives in the container, and who of them is told first that the end comes
  *   spool.c      stdout and stderr to disk, with an index of times
+ *   namespace.c  no part of this: a user namespace for the Worker, which starts the program for it
  */
 #ifndef HEADWAY_LAUNCHER_H
 #define HEADWAY_LAUNCHER_H

@@ -15,7 +15,7 @@ from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.homes.image_layers import GONE, Entry, folder, link, make_layers, snapshot
 from worker.homes import HomeImpossible, HomeOrder, TaskHome, TaskHomes, mounting
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.homes
 
 _UID, _GID = 100_001, 100_002
 _OTHER = 1_000

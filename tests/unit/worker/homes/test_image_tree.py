@@ -8,27 +8,29 @@ from pathlib import Path
 import pytest
 
 from tests.unit.worker.homes.image_layers import GONE, Entry, folder, link, make_layers
-from worker.homes.image_tree import ImageTree, Kind, Mark, counting
+from worker.homes.image_tree import FoundKind, ImageTree, LayerMark, counting
 from worker.homes.model import HomeImpossible
 
-M = Mark
+M = LayerMark
 
 
 @pytest.mark.parametrize(
     ("marks", "kind", "layers"),
     [
-        ([], Kind.MISSING, ()),
-        ([M.MISSING, M.FOLDER, M.MISSING, M.FOLDER], Kind.FOLDER, (1, 3)),
-        ([M.FOLDER, M.OPAQUE, M.FOLDER], Kind.FOLDER, (0, 1)),
-        ([M.FOLDER, M.WHITEOUT, M.FOLDER], Kind.FOLDER, (0,)),
-        ([M.WHITEOUT, M.FOLDER], Kind.MISSING, ()),
-        ([M.MISSING, M.LINK, M.FOLDER], Kind.LINK, (1,)),
-        ([M.OTHER, M.FOLDER], Kind.OTHER, (0,)),
-        ([M.FOLDER, M.LINK, M.FOLDER], Kind.FOLDER, (0,)),
-        ([M.FOLDER, M.OTHER, M.FOLDER], Kind.FOLDER, (0,)),
+        ([], FoundKind.MISSING, ()),
+        ([M.MISSING, M.FOLDER, M.MISSING, M.FOLDER], FoundKind.FOLDER, (1, 3)),
+        ([M.FOLDER, M.OPAQUE, M.FOLDER], FoundKind.FOLDER, (0, 1)),
+        ([M.FOLDER, M.WHITEOUT, M.FOLDER], FoundKind.FOLDER, (0,)),
+        ([M.WHITEOUT, M.FOLDER], FoundKind.MISSING, ()),
+        ([M.MISSING, M.LINK, M.FOLDER], FoundKind.LINK, (1,)),
+        ([M.OTHER, M.FOLDER], FoundKind.OTHER, (0,)),
+        ([M.FOLDER, M.LINK, M.FOLDER], FoundKind.FOLDER, (0,)),
+        ([M.FOLDER, M.OTHER, M.FOLDER], FoundKind.FOLDER, (0,)),
     ],
 )
-def test_layers_below_what_hides_them_do_not_count(marks: list[Mark], kind: Kind, layers: tuple[int, ...]) -> None:
+def test_layers_below_what_hides_them_do_not_count(
+    marks: list[LayerMark], kind: FoundKind, layers: tuple[int, ...]
+) -> None:
     assert counting(marks) == (kind, layers)
 
 
@@ -49,16 +51,16 @@ def test_a_path_is_seen_as_in_a_container(tmp_path: Path) -> None:
     tree = ImageTree(layers, closed=("/proc",))
     top, middle, bottom = layers
 
-    assert tree.look("/gone").kind is Kind.MISSING
-    assert tree.look("gone/x").kind is Kind.MISSING
+    assert tree.look("/gone").kind is FoundKind.MISSING
+    assert tree.look("gone/x").kind is FoundKind.MISSING
     assert tree.look("opaque").layers == (top,)
-    assert tree.look("opaque/x").kind is Kind.MISSING
+    assert tree.look("opaque/x").kind is FoundKind.MISSING
     assert tree.look("a/link").path == "b/c"
     assert tree.look("a/link").layers == (middle, bottom)
     assert tree.look("abs/new/er").path == "b/c/new/er"
     assert tree.look("up/passwd").path == "etc/passwd"  # no link leads out of the image
-    assert tree.look("out/x").kind is Kind.MISSING
-    assert tree.look("etc/passwd/x").kind is Kind.MISSING
+    assert tree.look("out/x").kind is FoundKind.MISSING
+    assert tree.look("etc/passwd/x").kind is FoundKind.MISSING
     assert tree.read("etc/passwd", 100) == b"new"
     assert tree.read("etc/group", 2) == b"ol"
     assert tree.read("etc", 100) is None

@@ -21,13 +21,13 @@ def test_a_worker_that_is_not_root_makes_none(folder: Path, monkeypatch: pytest.
     assert not folder.exists()
 
 
-@pytest.mark.root
+@pytest.mark.homes
 def test_a_working_machine_has_nothing_to_tell(homes: TaskHomes, folder: Path) -> None:
     assert homes.probe(engine_root=Path("/proc/self/root"), store=folder.parent) == ""
     assert os.listdir(folder) == []
 
 
-@pytest.mark.root
+@pytest.mark.homes
 def test_each_reason_has_its_words(homes: TaskHomes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TaskHomes(folder, user_namespace=("/bin/false",)).probe().startswith("The kernel gives the Worker no user n")
     assert "does not see what the Worker mounts" in homes.probe(engine_root=folder.parent)

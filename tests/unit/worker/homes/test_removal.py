@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.unit.worker.homes.conftest import child
 from tests.unit.worker.homes.image_layers import make_layers
 from worker.homes import HomeOrder, TaskHomes, mounting, removal, task_homes
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.homes
 
 _ATTEMPT = an_attempt()
 
@@ -151,8 +152,6 @@ mounting.overlay_of, mounting.mount_overlay = refused, lambda *_: os.kill(os.get
 layers = tuple(map(Path, {[str(layer) for layer in layers]!r}))
 TaskHomes(Path({str(tmp_path / "homes")!r}), user_namespace={child()!r}).prepare(an_attempt(), HomeOrder(7, 7, layers))
 """
-    import sys
-
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.getcwd()}, check=False)
     assert done.returncode == -9
     assert len(mounted_below(tmp_path / "homes")) == 2
@@ -161,9 +160,7 @@ TaskHomes(Path({str(tmp_path / "homes")!r}), user_namespace={child()!r}).prepare
     assert (layers[0] / "root/a").read_text() == "a"
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, why_no_homes: str, layers: tuple[Path, ...]) -> None:
-    if why_no_homes:
-        pytest.skip(why_no_homes)
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, layers: tuple[Path, ...]) -> None:
     with small_disks((tmp_path / "disk", 1)) as (disk,):
         homes = TaskHomes(disk.at / "homes", user_namespace=child())
         (disk.at / "homes").mkdir()
