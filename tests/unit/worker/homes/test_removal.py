@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.ids import AttemptId
 from tests.support.mounts import mounted_below
 from tests.support.small_disks import small_disks
 from tests.unit.worker.builders import an_attempt
@@ -80,6 +81,25 @@ def test_nothing_is_deleted_while_something_else_is_mounted_inside(
         subprocess.run(["umount", place], check=True)
     homes.remove(_ATTEMPT)
     assert (tmp_path / "share/precious").exists()
+
+
+def test_a_sweep_leaves_a_home_that_was_begun_meanwhile(
+    homes: TaskHomes, tmp_path: Path, layers: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restarted Worker makes the home of an attempt anew that had one: its name was listed before."""
+    first, second = sorted((_ATTEMPT, an_attempt("other")), key=lambda attempt: attempt.folder)
+    for attempt in (first, second):
+        homes.prepare(attempt, order(tmp_path, *layers))
+    known = list[AttemptId]()
+
+    def clear(top: Path) -> None:
+        known.append(second)
+        removal.clear(top)
+
+    monkeypatch.setattr(task_homes, "clear", clear)
+    assert homes.sweep(known) == 1
+    assert homes.written(first) is None
+    assert homes.written(second) is not None
 
 
 def test_a_sweep_removes_all_but_what_lives(homes: TaskHomes, tmp_path: Path, layers: tuple[Path, ...]) -> None:

@@ -292,6 +292,21 @@ async def test_what_no_attempt_owns_is_swept_once(rig: Rig) -> None:
     assert rig.has_a_home()
 
 
+async def test_a_worker_killed_between_a_container_and_its_home_removes_it_anew(rig: Rig) -> None:
+    await rig.runtime.start(order())
+    rig.begin()  # the container is gone, and the engine knows it no more
+    await rig.runtime.remove(ATTEMPT)
+    assert not rig.has_a_home()
+
+
+async def test_a_home_of_a_start_under_way_is_not_swept(rig: Rig) -> None:
+    """Its box is not there yet, and no container."""
+    rig.runtime._prepare_home(cast(Any, rig.api), order())
+    await rig.runtime.list()
+    assert rig.homes.done.count("sweep") == 1
+    assert rig.has_a_home()
+
+
 async def test_a_home_that_can_not_be_removed_is_swept_later(rig: Rig) -> None:
     await rig.runtime.start(order())
     await rig.runtime.list()
