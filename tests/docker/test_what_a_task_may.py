@@ -14,7 +14,7 @@ from tests.support.archives import docker_save
 from tests.support.odd_images import OddImage, odd_images
 from tests.support.waiting import soon
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.docker, pytest.mark.homes, pytest.mark.slow, pytest.mark.timeout(300)]
 
 # Each line: an answer. What is tried stays small, since it runs some fifty times.
 _SCRIPT = r"""
