@@ -63,8 +63,8 @@ def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
     in_tmp: list[str] = []
     tmp = tree.look(_TMP)
     for volume in order.volumes:
-        if volume == HOME or volume in order.shares or volume in order.mountpoints:
-            continue  # it has a mount already
+        if volume == HOME or volume in order.shares or _lies_in(volume, order.mountpoints):
+            continue  # it has a mount already, or lies in what the engine mounts
         share = next((one for one in order.shares if volume.startswith(f"{one}/")), None)
         if share is not None:
             in_shares[volume] = (share, volume.removeprefix(f"{share}/"))
@@ -77,6 +77,10 @@ def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
         elif tmp.path and tmp.kind is not FoundKind.OTHER and found.below(tmp.path):
             in_tmp.append(volume)
     return Volumes(in_home, in_shares, tuple(in_tmp))
+
+
+def _lies_in(path: str, places: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{place}/") for place in places)
 
 
 def parents_first(binds: Mapping[str, Path]) -> dict[str, Path]:

@@ -265,7 +265,7 @@ def test_volumes_in_promised_places_are_the_tasks(homes: TaskHomes, tmp_path: Pa
         "/srv",
         "/",
     )
-    home = prepare(homes, *layers, volumes=volumes)
+    home = prepare(homes, *layers, volumes=(*volumes, "/root/data", "/root/data/x"), mountpoints=("/root/data",))
     merged = home.binds["/root"]
     assert list(home.binds) == [
         "/root",
