@@ -34,6 +34,7 @@ try 'runs a tool' '/root/bin/tool'
 try "sees others'" 'cat /root/others/secret'
 try "writes others'" 'echo x > /root/others/mine'
 try 'writes in nfs' 'mkdir -p /root/nfs/$HEADWAY_TASK_NAME && echo x > /root/nfs/$HEADWAY_TASK_NAME/x'
+try 'owns nfs' '[ "$(stat -c %u:%g /root/nfs)" = "$me:$(id -g)" ]'
 try 'reads code' 'grep -q code /root/code/x'
 try 'writes in code' 'echo x > /root/code/y'
 try 'writes in tmp' 'echo x > /tmp/x && mkdir /tmp/d && [ "$(stat -c %a /tmp/)" = 1777 ]'
@@ -57,6 +58,7 @@ _ALWAYS = {
     "sees others'": "no",
     "writes others'": "no",
     "writes in nfs": "yes",
+    "owns nfs": "yes",
     "reads code": "yes",
     "writes in code": "no",
     "writes in tmp": "yes",
