@@ -77,7 +77,7 @@ def odd_images() -> Iterator[OddImage]:
         return OddImage(name, layers or plain, **more)
 
     def volume(name: str, *paths: str, **more: Any) -> OddImage:
-        return one(name, settings={"Volumes": {path: {} for path in paths}}, **more)
+        return one(name, settings=_volumes(*paths), **more)
 
     def user(name: str, said: str, uid: int, gid: int, *layers: Layer, **more: Any) -> OddImage:
         return one(name, *layers, settings={"User": said}, users=both, ids=(uid, gid), **more)
@@ -91,6 +91,16 @@ def odd_images() -> Iterator[OddImage]:
     yield volume("volume-nfs", "/root/nfs")
     yield volume("volume-new", "/root/a/b/c")
     yield volume("volume-data", "/root/datasets")
+    cache = Entry("cache", link_to="/root/.cache")
+    yield one("volume-by-link", system, [_TMP, *home(), cache], settings=_volumes("/cache"))
+    yield one("volume-twice", system, [_TMP, *home(), cache], settings=_volumes("/cache", "/root/.cache"))
+    yield one(
+        "volume-through-link",
+        system,
+        [_TMP, *home(), Entry("root/way", link_to=".cache")],
+        settings=_volumes("/root/way", "/root/way/deep/er"),
+    )
+    yield one("places-of-others", system, [_TMP, *home(), *_of_others("root/nfs", "root/code", "root/datasets")])
     yield volume("volume-tmp", "/tmp")
     yield volume("volume-tmp-below", "/tmp/work", "/root/.cache", "/root", "/data")
     yield one("tmp-missing", system, home())
@@ -122,6 +132,16 @@ def odd_images() -> Iterator[OddImage]:
     # As many as the engine takes.
     yield one("layers-125", system, [_TMP, *home()], *([Entry(f"root/n{number}", b"x")] for number in range(123)))
     yield one("bare", bare, users=both, answers={**EMPTY, "writes others'": "no"})
+
+
+def _volumes(*paths: str) -> dict[str, Any]:
+    return {"Volumes": {path: {} for path in paths}}
+
+
+def _of_others(*folders: str) -> list[Entry]:
+    """Folders that the platform mounts over, as somebody else's."""
+    made = ((Entry(one, mode=0o700, uid=THIRD), Entry(f"{one}/x", b"", mode=0o600, uid=THIRD)) for one in folders)
+    return [entry for pair in made for entry in pair]
 
 
 def _without_old() -> dict[str, str]:

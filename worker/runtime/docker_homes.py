@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -53,8 +54,16 @@ class PreparedHome:
         """The launcher's spec: it opens no ``/root`` that is the task's own, and proves that it is mounted."""
         if not self.binds:
             return spec
-        inside = (target for target in self.binds if target == HOME or target.startswith(f"{HOME}/"))
-        return replace(spec, open_root=False, mounts=tuple(dict.fromkeys((*inside, *spec.mounts))))
+        home = self.binds[HOME]
+        lies_at = {
+            target: str(Path(HOME, source.relative_to(home)))
+            for target, source in self.binds.items()
+            if source.is_relative_to(home)
+        }
+        # Volumes that the image names by way of links may come before the home, which then shows the same folder.
+        count = Counter(lies_at.values())
+        proven = (target for target, place in lies_at.items() if target == place and count[place] == 1)
+        return replace(spec, open_root=False, mounts=tuple(dict.fromkeys((*proven, *spec.mounts))))
 
     def fitting(self, spec: LaunchSpec, node: str) -> PreparedHome:
         """As the spec in the box says, which an earlier call may have written."""

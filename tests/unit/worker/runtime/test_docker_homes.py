@@ -50,8 +50,11 @@ class Homes:
         written = self.folder / attempt.folder / "written"
         written.mkdir(parents=True, exist_ok=True)
         shares = {place: self.folder / place.strip("/") for place in order.shares}
-        below = {path: self.folder / "root" / "x" for path in order.volumes if path.startswith("/root/")}
-        return TaskHome({"/root": self.folder / attempt.folder / "root", **below, **shares}, written, ("a note",))
+        home = self.folder / attempt.folder / "root"
+        led = {"/root/link": ".cache", "/cache": ".cache"}
+        rest = {path: led.get(path) or path.removeprefix("/root/") for path in order.volumes if path != "/root"}
+        below = {path: home / one for path, one in rest.items() if not one.startswith("/")}
+        return TaskHome({"/root": home, **below, **shares}, written, ("a note",))
 
     def written(self, attempt: AttemptId) -> Path | None:
         folder = self.folder / attempt.folder / "written"
@@ -190,7 +193,24 @@ async def test_volumes_in_the_home_are_bound_from_it_and_proven(rig: Rig) -> Non
     await rig.runtime.start(order())
     assert rig.homes.orders[0].volumes == ("/root", "/root/.cache", "/data")
     assert rig.spec().mounts == ("/root", "/root/.cache", "/root/nfs")
-    assert rig.api.mounts()["/root/.cache"].endswith("root/x")
+    assert rig.api.mounts()["/root/.cache"].endswith("/root/.cache")
+
+
+@pytest.mark.parametrize(
+    ("volumes", "proven"),
+    [
+        (["/root/.cache"], ("/root", "/root/.cache", "/root/nfs")),
+        (["/root/link"], ("/root", "/root/nfs")),
+        (["/cache"], ("/root", "/root/nfs")),
+        (["/root/.cache", "/cache"], ("/root", "/root/nfs")),
+    ],
+)
+async def test_volumes_that_links_lead_to_are_not_proven(rig: Rig, volumes: list[str], proven: tuple[str, ...]) -> None:
+    """Whether they lie there depends on the order of mounts, and either way the home shows the same folder."""
+    rig.api.volumes = volumes
+    await rig.runtime.start(order())
+    assert rig.spec().mounts == proven
+    assert {*volumes} < {*rig.api.mounts()}
 
 
 async def test_a_task_that_runs_as_its_image_writes_as_the_account(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
