@@ -45,7 +45,8 @@ def mount_home(home: Found, maps: IdMaps, namespace: Namespace, top: Path) -> No
         HomeImpossible: never with this kernel, or with the file system of the image or of ``top``.
     """
     with contextlib.ExitStack() as stack:
-        lowers = [_lower(layer, home.path, maps, namespace, stack) for layer in home.layers]
+        user_namespace = None if maps.changes_nothing else _closing(namespace(maps), stack)
+        lowers = [_lower(layer, home.path, user_namespace, stack) for layer in home.layers]
         upper, work = (_open(top / name, stack) for name in ("written/home", "work"))
         if not lowers:
             mount = _closing(clone(upper, top), stack)
@@ -63,32 +64,22 @@ def mount_home(home: Found, maps: IdMaps, namespace: Namespace, top: Path) -> No
             raise
 
 
-def mount_share(folder: Path, maps: IdMaps, namespace: Namespace, place: Path) -> None:
-    """Mount a folder at ``place`` with other owners. Raises OSError."""
+def mount_share(folder: Path, maps: IdMaps, namespace: Namespace, place: Path | None) -> None:
+    """Mount a folder at ``place`` with other owners. None: it is only tried. Raises OSError."""
     with contextlib.ExitStack() as stack:
         mount = _closing(clone(_open(folder, stack), folder), stack)
-        restrict(mount, _SAFE, folder, user_namespace=namespace(maps))
-        put(mount, place)
+        restrict(mount, _SAFE, folder, user_namespace=_closing(namespace(maps), stack))
+        if place is not None:
+            put(mount, place)
 
 
-def try_maps(folder: Path, maps: IdMaps, namespace: Namespace) -> None:
-    """Whether a folder's file system can show other owners. Nothing is mounted. Raises OSError."""
-    with contextlib.ExitStack() as stack:
-        mount = _closing(clone(_open(folder, stack), folder), stack)
-        restrict(mount, _SAFE, folder, user_namespace=namespace(maps))
-
-
-def _lower(layer: Path, path: str, maps: IdMaps, namespace: Namespace, stack: contextlib.ExitStack) -> int:
+def _lower(layer: Path, path: str, user_namespace: int | None, stack: contextlib.ExitStack) -> int:
     with opened(layer, path, _FOLDER) as folder:
         mount = _closing(_not_never(lambda: clone(folder, layer), f"The image's layer {layer} can't be mounted"), stack)
-    if maps.changes_nothing:
-        restrict(mount, READ_ONLY | _SAFE, layer)
-    else:
-        user_namespace = namespace(maps)
-        _not_never(
-            lambda: restrict(mount, READ_ONLY | _SAFE, layer, user_namespace=user_namespace),
-            f"The file system of {layer} can't show the image's files as the task's, for which Linux 5.12 is needed",
-        )
+    _not_never(
+        lambda: restrict(mount, READ_ONLY | _SAFE, layer, user_namespace=user_namespace),
+        f"The file system of {layer} can't show the image's files as the task's, for which Linux 5.12 is needed",
+    )
     return mount
 
 

@@ -124,7 +124,8 @@ class TaskHomes:
         maps = image_maps(owner, (order.uid, order.gid))
         with self._mounting:
             mount_home(home, maps, self._namespaces.of, top)
-            shares, notes = self._mount_shares(top, order)
+        # Not under the lock: the shared mount may hang, and other homes are to be made meanwhile.
+        shares, notes = self._mount_shares(top, order)
         merged = top / "root"
         binds: dict[str, Path] = {HOME: merged, **shares}
         for volume, path in volumes.home.items():
