@@ -18,7 +18,8 @@ from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])
 
-JobRef = Annotated[str, Path(description="job id, or its start while that is unique", max_length=64)]
+_JOB_REF = "job id; or its start, or for a week its last five characters, while that is unique"
+JobRef = Annotated[str, Path(description=_JOB_REF, max_length=64)]
 TaskRef = Annotated[str, Path(description="task name", max_length=64)]
 
 _JOB_FILE: dict[str, Any] = {
