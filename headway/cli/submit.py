@@ -43,6 +43,14 @@ _ADVICE = 5
     help="Check the job and store nothing. Prints the order of its tasks, their estimated starts, and timeout advice.",
 )
 @click.option("--allow-unsatisfiable", is_flag=True, help="Queue the job even if no machine can run it yet.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a field of each task in place of what FILE says, as in timeout=1h, gpus=2, env.LR=0.1; of one task as in "
+    "train.gpus=2; name or priority of the job. May be given several times.",
+)
 @click.option("--request-id", help="An id of your choice: a second submit with the same id makes no second job.")
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @output_option
@@ -52,6 +60,7 @@ def submit(
     follow: bool,
     dry_run: bool,
     allow_unsatisfiable: bool,
+    changes: tuple[str, ...],
     request_id: str | None,
     code: Path | None,
     output: str,
@@ -67,6 +76,7 @@ def submit(
             allow_unsatisfiable=allow_unsatisfiable,
             request_id=request_id,
             code=_snapshot(http, code),
+            changes=changes,
         )
         for warning in answer["warnings"]:
             click.echo(f"headway: warning: {warning}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -151,13 +151,16 @@ class Client:
         allow_unsatisfiable: bool = False,
         request_id: str | None = None,
         code: str = "",
+        changes: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Submits a job file; the same ``request_id`` (made up when None) never makes a second job. ``code`` is the
-        snapshot for all tasks that name none; it has gone up, so a server that is started anew now is waited for."""
-        params = {
+        snapshot for all tasks that name none; it has gone up, so a server that is started anew now is waited for.
+        ``changes`` set fields in place of what the file says: ``timeout=1h``, ``train.gpus=2``."""
+        params: dict[str, Any] = {
             **({"dry_run": "true"} if dry_run else {}),
             **({"allow_unsatisfiable": "true"} if allow_unsatisfiable else {}),
             **({"code": code} if code else {}),
+            **({"set": list(changes)} if changes else {}),
         }
         headers = {"Content-Type": media, "Idempotency-Key": request_id or uuid.uuid4().hex}
 

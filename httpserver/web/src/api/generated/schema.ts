@@ -4778,6 +4778,8 @@ export interface operations {
                 allow_unsatisfiable?: boolean;
                 /** @description the snapshot (POST /code) for all tasks that name none */
                 code?: string;
+                /** @description a field to set in place of what the file says, repeatable: `timeout=1h` and `gpus=2` of each task, `train.gpus=2` of one, `name=…` and `priority=…` of the job */
+                set?: string[] | null;
             };
             header?: {
                 /** @description the same key with the same job answers the same id, however often */
