@@ -31,6 +31,7 @@ try 'reads what is old' 'grep -q old /root/.cache/old && echo new >> /root/.cach
 try 'follows a link' 'grep -q old /root/link'
 try 'out of the home' '[ "$(readlink /root/out)" = /etc/passwd ]'
 try 'runs a tool' '/root/bin/tool'
+try "reads what is its user's" 'grep -q mine /root/app/x && echo more >> /root/app/x'
 try "sees others'" 'cat /root/others/secret'
 try "writes others'" 'echo x > /root/others/mine'
 try 'writes in nfs' 'mkdir -p /root/nfs/$HEADWAY_TASK_NAME && echo x > /root/nfs/$HEADWAY_TASK_NAME/x'
@@ -55,6 +56,7 @@ _ALWAYS = {
     "follows a link": "yes",
     "out of the home": "yes",
     "runs a tool": "yes",
+    "reads what is its user's": "no",
     "sees others'": "no",
     "writes others'": "no",
     "writes in nfs": "yes",

@@ -113,6 +113,15 @@ def odd_images() -> Iterator[OddImage]:
     yield user("user-1000", "1000", 1000, 1000)
     yield user("user-app", "app", 1000, 1000)
     yield user("user-of-its-own-home", "app", 1000, 1000, system, [_TMP, *home(1000)])
+    yield one(
+        "user-with-files",
+        system,
+        [_TMP, *home(), Entry("root/app", mode=0o700, uid=1000), Entry("root/app/x", b"mine\n", mode=0o600, uid=1000)],
+        settings={"User": "1000"},
+        users=("image",),
+        answers={"reads what is its user's": "yes"},
+        ids=(1000, 1000),
+    )
     yield user("user-unknown", "1234", 1234, 0)
     yield user("user-unknown-group", "1234:77", 1234, 77)
     yield one(

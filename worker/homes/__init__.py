@@ -12,8 +12,9 @@ Nothing is copied and no owner is changed, so a home with 100,000 files is as qu
 A home is these folders, of which none is bound into a container as a whole::
 
     <attempt>/root      where the home is mounted
-    <attempt>/written   what the task writes: `home`, and a folder for each volume below /tmp
-    <attempt>/work      the overlay's own
+    <attempt>/written   what the task writes: `home`, and folders for `own` and for volumes below /tmp
+    <attempt>/own       where folders of the image's own user are mounted
+    <attempt>/work      the overlays' own
     <attempt>/layers    where layers are mounted for a moment, by kernels before 6.13
     <attempt>/shares    shares that are shown as the task's own
 """

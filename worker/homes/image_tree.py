@@ -97,7 +97,7 @@ class ImageTree:
                     here.pop()
                 continue
             above = here[-1]
-            found = self._step(above, part)
+            found = self.step(above, part)
             if found.kind is FoundKind.LINK:
                 followed += 1
                 if followed > _LINKS:
@@ -110,7 +110,8 @@ class ImageTree:
                 here.append(found)
         return here[-1]
 
-    def _step(self, above: Found, name: str) -> Found:
+    def step(self, above: Found, name: str) -> Found:
+        """What is in a folder by this name, be it a link. Raises OSError."""
         path = f"{above.path}/{name}" if above.path else name
         if path in self._closed or above.kind is not FoundKind.FOLDER:
             return Found(path, FoundKind.MISSING)

@@ -30,6 +30,8 @@ class HomeOrder:
 
     ``writable`` says in which shares a folder may be made for a volume of the image.
 
+    ``is_images_user`` says that the uid comes from the image, so what it has there for this uid is the task's too.
+
     ``mountpoints`` are further places below ``/root`` where the engine mounts something, such as datasets. They are
     made, so that they belong to the task.
     """
@@ -43,6 +45,7 @@ class HomeOrder:
     share_gid: int | None = None
     mountpoints: tuple[str, ...] = ()
     writable: Collection[str] = ("/root/nfs",)
+    is_images_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .image_tree import Found, FoundKind, ImageTree
@@ -28,6 +28,20 @@ class MadeFolder:
     uid: int
     gid: int
     opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of a home that is one mount. ``target`` is its place in the container, ``name`` that of its folders.
+
+    What belongs to ``owner``, a uid and a gid, is shown as the task's. ``mode`` is that of the top folder.
+    """
+
+    target: str
+    name: str
+    found: Found
+    owner: tuple[int, int]
+    mode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,27 @@ def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
     return Volumes(in_home, in_shares, tuple(in_tmp))
 
 
+def regions_of(tree: ImageTree, home: Found, own: Iterable[Found]) -> list[Region]:
+    """The home, and the folders in it that belong to the image's own user. Raises OSError."""
+    regions = [Region(HOME, "home", home, (0, 0), 0o700)]
+    if home.kind is FoundKind.FOLDER:
+        facts = tree.facts(home)
+        regions[0] = replace(regions[0], owner=(facts.st_uid, facts.st_gid))
+    for number, found in enumerate(own):
+        facts = tree.facts(found)
+        target = f"{HOME}{found.path.removeprefix(home.path)}"
+        owner, mode = (facts.st_uid, facts.st_gid), stat.S_IMODE(facts.st_mode) | _USABLE
+        regions.append(Region(target, f"own{number}", found, owner, mode))
+    return regions
+
+
+def region_at(regions: Iterable[Region], path: str) -> tuple[Region, str]:
+    """In which mount a path of the home is, and the path there. Pure."""
+    whole = f"{HOME}/{path}".rstrip("/")
+    inmost = max((one for one in regions if f"{whole}/".startswith(f"{one.target}/")), key=lambda one: len(one.target))
+    return inmost, whole.removeprefix(inmost.target).strip("/")
+
+
 def _lies_in(path: str, places: Iterable[str]) -> bool:
     return any(f"{path}/".startswith(f"{place}/") for place in places)
 
@@ -89,41 +124,49 @@ def parents_first(binds: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def folders_to_make(
-    tree: ImageTree, home: Found, owner: int, order: HomeOrder, in_home: Iterable[str]
+    tree: ImageTree, region: Region, order: HomeOrder, volumes: Iterable[str], copied: Iterable[Found] = ()
 ) -> list[MadeFolder]:
-    """What has to be in the written part before the home is mounted, parents first. Raises OSError.
+    """What has to be in the written part before a region is mounted, parents first. Raises OSError.
 
     Through the mount it might not work: the kernel makes nothing in a folder whose owner it can't show.
 
     Args:
-        owner: the uid whose files are the task's in this image.
-        in_home: the paths of volumes within the home.
+        volumes: the paths of volumes within the region.
+        copied: files of the image that are copied there, which takes the folders above them.
     """
     made: dict[str, MadeFolder] = {}
+    top = region.found.path
     for place in (*order.shares, *order.mountpoints):
         found = tree.look(place)
-        if place != HOME and found.below(home.path) and found.path != home.path:
-            _lay(made, tree, home, owner, order, found.path, promised=True)
-    for path in in_home:
+        if found.below(top) and found.path != top:
+            _lay(made, tree, region, order, found.path.removeprefix(f"{top}/"), promised=True)
+    for path in volumes:
         if path:
-            _lay(made, tree, home, owner, order, f"{home.path}/{path}", promised=False)
+            _lay(made, tree, region, order, path, promised=False)
+    for found in copied:
+        above = found.path.removeprefix(f"{top}/").rpartition("/")[0]
+        if above:
+            _lay(made, tree, region, order, above, promised=False, whole=True)
     return sorted(made.values(), key=lambda folder: folder.path)
 
 
 def _lay(
     made: dict[str, MadeFolder],
     tree: ImageTree,
-    home: Found,
-    owner: int,
+    region: Region,
     order: HomeOrder,
     path: str,
     *,
     promised: bool,
+    whole: bool = False,
 ) -> None:
-    """Add what is needed for one place. ``promised``: the platform, not the image, has something there."""
-    parts = path.removeprefix(home.path).strip("/").split("/")
+    """Add what is needed for one path in a region, all of it if it has to be ``whole``.
+
+    ``promised``: the platform, not the image, has something there.
+    """
+    parts = path.split("/")
     chain: list[MadeFolder] = []
-    needed = 0  # so many of the chain
+    needed = len(parts) if whole else 0  # so many of the chain
     is_new = False  # whether a folder of ours stands above, in which nothing of the image is seen
     for at in range(1, len(parts) + 1):
         inside, last = "/".join(parts[:at]), at == len(parts)
@@ -131,25 +174,25 @@ def _lay(
             chain.append(made[inside])
             is_new = True
             continue
-        found = Found("", FoundKind.MISSING) if is_new else tree.look(f"{home.path}/{inside}")
+        found = Found("", FoundKind.MISSING) if is_new else tree.look(f"{region.found.path}/{inside}")
         own = MadeFolder(inside, 0o755, order.uid, order.gid)
         if found.kind is not FoundKind.FOLDER:
             chain.append(own)
-            needed, is_new = at, True
+            needed, is_new = max(needed, at), True
             continue
         facts = tree.facts(found)
-        mode, foreign = stat.S_IMODE(facts.st_mode), facts.st_uid != owner
+        mode, foreign = stat.S_IMODE(facts.st_mode), facts.st_uid != region.owner[0]
         if promised and foreign and not last:
             # What the image has there is private to another uid, so the task gets a folder without it.
             chain.append(MadeFolder(inside, 0o755, order.uid, order.gid, opaque=True))
-            needed, is_new = at, True
+            needed, is_new = max(needed, at), True
         elif promised and not last and mode & _USABLE != _USABLE:
             chain.append(MadeFolder(inside, mode | _USABLE, order.uid, order.gid))
-            needed = at
+            needed = max(needed, at)
         elif foreign and not last and not mode & _PASSED_BY_ALL:
             # Not even the engine gets through it: the kernel lets root pass only where it can show the owner.
             chain.append(MadeFolder(inside, mode, _NOBODY, _NOBODY, opaque=True))
-            needed, is_new = at, True
+            needed, is_new = max(needed, at), True
         elif foreign:
             chain.append(MadeFolder(inside, mode, _NOBODY, _NOBODY))
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .id_maps import image_maps
 from .model import HomeImpossible, HomeOrder, TaskHome
-from .mounting import Namespace, try_maps
+from .mounting import Namespace, mount_share
 from .removal import clear
 
 PROBE = ".probe"
@@ -45,12 +45,12 @@ class Probe:
     def _tried(self, engine_root: Path | None, store: Path | None) -> str:
         maps = image_maps((0, 0), (_UID, _UID))
         try:
-            self._namespace(maps)
+            os.close(self._namespace(maps))
         except OSError as error:
             return f"The kernel gives the Worker no user namespace: {error.strerror or error}."
         if store is not None:
             try:
-                try_maps(store, maps, self._namespace)
+                mount_share(store, maps, self._namespace, None)
             except OSError as error:
                 return (
                     f"The file system of {store} can't show an image's files as the task's, for which Linux 5.12 and a "

@@ -51,4 +51,4 @@ def _unescaped(word: bytes) -> bytes:
 
 def _is_ours(point: Path, top: Path) -> bool:
     parts = point.relative_to(top).parts
-    return parts == ("root",) or (len(parts) == 2 and parts[0] in ("layers", "shares"))
+    return parts == ("root",) or (len(parts) == 2 and parts[0] in ("layers", "own", "shares"))

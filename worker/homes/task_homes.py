@@ -14,10 +14,21 @@ from headway.logs import get_logger
 
 from ..model import attempt_of_folder
 from .id_maps import image_maps, share_maps
-from .image_tree import FoundKind, ImageTree
+from .image_tree import Found, FoundKind, ImageTree
 from .model import HomeOrder, TaskHome
-from .mounting import mount_home, mount_share
-from .places import HOME, MadeFolder, folders_to_make, home_of, parents_first, volumes_of
+from .mounting import OverlayPlaces, mount_home, mount_share
+from .own_files import OwnFiles, copy_file, own_files
+from .places import (
+    HOME,
+    MadeFolder,
+    Region,
+    folders_to_make,
+    home_of,
+    parents_first,
+    region_at,
+    regions_of,
+    volumes_of,
+)
 from .probe import PROBE, Probe
 from .removal import clear
 from .system_calls import open_beneath
@@ -118,22 +129,25 @@ class TaskHomes:
         tree = ImageTree(order.layers)
         tree.check()
         home = home_of(tree)
-        facts = tree.facts(home) if home.kind is FoundKind.FOLDER else None
-        owner = (facts.st_uid, facts.st_gid) if facts is not None else (0, 0)
         volumes = volumes_of(tree, home, order)
+        own = _own_files(tree, home, order)
+        regions = regions_of(tree, home, own.folders)
         top.mkdir(mode=0o700, parents=True)
-        for name in ("root", "work", "written", "shares"):
+        for name in ("root", "own", "work", "written", "shares"):
             (top / name).mkdir(mode=0o700)
-        upper = top / "written/home"
-        _make_folders(upper, order, folders_to_make(tree, home, owner[0], order, volumes.home.values()))
-        maps = image_maps(owner, (order.uid, order.gid))
-        with self._mounting:
-            mount_home(home, maps, self._namespaces.of, top)
-            shares, notes = self._mount_shares(top, order)
-        merged = top / "root"
-        binds: dict[str, Path] = {HOME: merged, **shares}
+        binds: dict[str, Path] = {}
+        for region in regions:
+            inside = [path for at, path in (region_at(regions, one) for one in volumes.home.values()) if at is region]
+            files = own.files if region is regions[0] else ()
+            binds[region.target] = self._mount_region(top, tree, region, order, inside, files)
+        # Not under the lock: the shared mount may hang, and other homes are to be made meanwhile.
+        shares, notes = self._mount_shares(top, order)
+        binds.update(shares)
+        if own.left:
+            notes.append("The image has more files of its own user below /root than are handed to the task.")
         for volume, path in volumes.home.items():
-            _bind(binds, notes, volume, merged, path)
+            region, inner = region_at(regions, path)
+            _bind(binds, notes, volume, binds[region.target], inner)
         for volume, (share, path) in volumes.shares.items():
             if share in order.writable:
                 with contextlib.suppress(OSError):  # then it isn't there, and is told
@@ -144,6 +158,20 @@ class TaskHomes:
             binds[volume].mkdir()
             binds[volume].chmod(0o1777)
         return TaskHome(parents_first(binds), top / "written", tuple(notes))
+
+    def _mount_region(
+        self, top: Path, tree: ImageTree, region: Region, order: HomeOrder, volumes: list[str], files: Sequence[Found]
+    ) -> Path:
+        mounted = top / "root" if region.target == HOME else top / "own" / region.name
+        places = OverlayPlaces(top, mounted, top / "written" / region.name, top / "work" / region.name)
+        mounted.mkdir(exist_ok=True)
+        places.work.mkdir()
+        _make_folders(places.upper, region.mode, order, folders_to_make(tree, region, order, volumes, files))
+        for found in files:
+            copy_file(found, places.upper / found.path.removeprefix(f"{region.found.path}/"), order.uid)
+        with self._mounting:
+            mount_home(region.found, image_maps(region.owner, (order.uid, order.gid)), self._namespaces.of, places)
+        return mounted
 
     def _mount_shares(self, top: Path, order: HomeOrder) -> tuple[dict[str, Path], list[str]]:
         """The folder that stands for each share, and a note for each that can't be shown as the task's."""
@@ -163,11 +191,18 @@ class TaskHomes:
         return folders, notes
 
 
-def _make_folders(upper: Path, order: HomeOrder, folders: Iterable[MadeFolder]) -> None:
+def _own_files(tree: ImageTree, home: Found, order: HomeOrder) -> OwnFiles:
+    if not order.is_images_user or home.kind is not FoundKind.FOLDER:
+        return OwnFiles()
+    platforms = [tree.look(place).path for place in (*order.shares, *order.mountpoints)]
+    return own_files(tree, home, tree.facts(home).st_uid, order.uid, platforms)
+
+
+def _make_folders(upper: Path, mode: int, order: HomeOrder, folders: Iterable[MadeFolder]) -> None:
     """The folder for what is written, with what must be in it from the beginning."""
     upper.mkdir()
     os.chown(upper, order.uid, order.gid)
-    upper.chmod(0o700)
+    upper.chmod(mode)
     for one in folders:
         made = upper / one.path  # all above is of this function's making, so there is no link
         made.mkdir()

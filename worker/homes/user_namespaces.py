@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,22 +16,24 @@ _MOST = 64
 
 
 class UserNamespaces:
-    """One namespace for each pair of maps, kept for the next one. For one thread at a time."""
+    """One namespace for each pair of maps, kept for the next one. Any thread may ask."""
 
     def __init__(self, child: Sequence[str], most: int = _MOST) -> None:
         self._child = tuple(child)
         self._most = most
         self._made: dict[IdMaps, int] = {}
+        self._lock = threading.Lock()
 
     def of(self, maps: IdMaps) -> int:
-        """A descriptor of a namespace with these maps, good until the next call. Raises OSError."""
-        found = self._made.pop(maps, None)
-        if found is None:
-            while len(self._made) >= self._most:
-                os.close(self._made.pop(next(iter(self._made))))
-            found = new_user_namespace(self._child, maps)
-        self._made[maps] = found  # behind all others: the one that waited longest goes first
-        return found
+        """A descriptor of a namespace with these maps, to be closed by the caller. Raises OSError."""
+        with self._lock:
+            found = self._made.pop(maps, None)
+            if found is None:
+                while len(self._made) >= self._most:
+                    os.close(self._made.pop(next(iter(self._made))))
+                found = new_user_namespace(self._child, maps)
+            self._made[maps] = found  # behind all others: the one that waited longest goes first
+            return os.dup(found)
 
 
 def new_user_namespace(child: Sequence[str], maps: IdMaps) -> int:

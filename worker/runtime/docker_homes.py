@@ -54,15 +54,14 @@ class PreparedHome:
         """The launcher's spec: it opens no ``/root`` that is the task's own, and proves that it is mounted."""
         if not self.binds:
             return spec
-        home = self.binds[HOME]
-        lies_at = {
-            target: str(Path(HOME, source.relative_to(home)))
+        home, count = self.binds[HOME], Counter(self.binds.values())
+        # A volume that the image names by way of links may come before the home, which then shows the same folder.
+        proven = (
+            target
             for target, source in self.binds.items()
-            if source.is_relative_to(home)
-        }
-        # Volumes that the image names by way of links may come before the home, which then shows the same folder.
-        count = Counter(lies_at.values())
-        proven = (target for target, place in lies_at.items() if target == place and count[place] == 1)
+            if count[source] == 1
+            and (source == Path(home, target.removeprefix(HOME).strip("/")) or source.parent == home.parent / "own")
+        )
         return replace(spec, open_root=False, mounts=tuple(dict.fromkeys((*proven, *spec.mounts))))
 
     def fitting(self, spec: LaunchSpec, node: str) -> PreparedHome:
@@ -186,6 +185,7 @@ class DockerHomes:
             share_uid=order.account_uid,
             share_gid=order.account_gid,
             mountpoints=tuple(place for place in order.spec.mounts if place not in shares),
+            is_images_user=not order.spec.drop_caps,
         )
 
     def _without(self, image: _Image, why: str) -> PreparedHome:

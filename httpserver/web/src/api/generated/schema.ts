@@ -4778,6 +4778,8 @@ export interface operations {
                 allow_unsatisfiable?: boolean;
                 /** @description the snapshot (POST /code) for all tasks that name none */
                 code?: string;
+                /** @description a field to set in place of what the file says, repeatable: `timeout=1h` and `gpus=2` of each task, `train.gpus=2` of one, `name=…` and `priority=…` of the job */
+                set?: string[] | null;
             };
             header?: {
                 /** @description the same key with the same job answers the same id, however often */
@@ -4834,7 +4836,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4866,7 +4868,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4896,7 +4898,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4934,7 +4936,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4970,7 +4972,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5003,7 +5005,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5035,7 +5037,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5067,7 +5069,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5099,7 +5101,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5131,7 +5133,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5163,7 +5165,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5228,7 +5230,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5262,7 +5264,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5296,7 +5298,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5330,7 +5332,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5367,7 +5369,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5412,7 +5414,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5458,7 +5460,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
