@@ -158,3 +158,22 @@ def _wanted(one: OddImage, user: str, account: tuple[int, int]) -> dict[str, str
     uid, gid = account if user == "account" else one.ids
     of_root = _OF_ROOT if uid == 0 else {}
     return {**_ALWAYS, **of_root, **one.answers, "uid": str(uid), "gid": str(gid)}
+
+
+def test_a_worker_that_is_killed_between_a_home_and_its_container(jobs: Jobs) -> None:
+    """The home is made anew where the engine has made no container of it, and is left alone where it has."""
+    assert jobs.prints("echo well", network="none") == b"well\n"  # the image is known
+    jobs.none_is_left()
+    soon(lambda: _homes(jobs) == set(), within_s=20, what="its home is gone")
+    jobs.engine.pause()
+    try:
+        job = jobs.begin(a_task("cat /root/from-image; echo x > /root/x && echo written", network="none"))
+        soon(lambda: len(_homes(jobs)) == 1, within_s=20, every_s=0.05, what="the home is made")
+        jobs.cluster.kill9("n1")
+    finally:
+        jobs.engine.resume()
+    jobs.cluster.start("n1")
+    task = jobs.ended(job)
+    assert (task["state"], len(task["attempts"]), jobs.out(task)) == ("SUCCEEDED", 1, b"kept\nwritten\n")
+    jobs.none_is_left()
+    soon(lambda: _homes(jobs) == set(), within_s=20, what="its home is gone")
