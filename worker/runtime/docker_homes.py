@@ -151,6 +151,8 @@ class DockerHomes:
     def _prepare(self, order: StartOrder, image: _Image) -> PreparedHome:
         if self._homes is None or not self._tried or self.problem:
             return self._without(image, self.problem)
+        if not image.layers:
+            return self._without(image, "The container engine does not say where the image's layers are.")
         asked = self._order(order, image)
         if asked is None:
             return self._without(image, "")

@@ -239,6 +239,13 @@ async def test_where_no_home_can_be_made_the_images_own_is_opened_and_a_line_say
     assert rig.api.mounts()["/root/nfs"] == "/mnt/homes/ann"
 
 
+async def test_an_image_whose_layers_nobody_names_gets_no_empty_home(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rig.api, "inspect_image", lambda image: {"GraphDriver": {"Data": None}})
+    facts = await rig.runtime.start(order())
+    assert facts.notes[0].endswith("does not say where the image's layers are.")
+    assert rig.spec().open_root
+
+
 async def test_a_volume_at_the_home_needs_one_of_its_own(rig: Rig) -> None:
     rig.api.volumes = ["/root"]
     rig.runtime._homes.problem = "No overlay here."
