@@ -185,7 +185,10 @@ def _mounts(order: StartOrder, box: Box, home: Mapping[str, Path]) -> list[dict[
         # The program may be root and change the box's files. The Worker is root outside, so a link could lead it to
         # files of the machine. A folder that is a mount can't be replaced by a link.
         mounts += [_bind(box.run, f"{place}/run"), _bind(box.attempt, container_attempt_dir(place))]
-    mounts += [_bind(source, place) for place, source in home.items() if place not in (NFS_DIR, CODE_DIR)]
+    for target, source in home.items():
+        if target not in (NFS_DIR, CODE_DIR):
+            # No volume of an image opens the code.
+            mounts.append(_bind(source, target, read_only=target.startswith(f"{CODE_DIR}/")))
     if order.home is not None:
         mounts.append(_bind(home.get(NFS_DIR, order.home), NFS_DIR))
     for name, folder in order.datasets.items():
