@@ -13,6 +13,8 @@ from typing import NamedTuple, NewType
 JobId = NewType("JobId", str)
 NodeId = NewType("NodeId", str)
 
+# So many characters of an id's end tell apart what one account has within a week: 25 bits of chance.
+SHORTEST_END = 5
 # Crockford's base 32 in lower case: no i, l, o, u, so that ids survive being read aloud.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _JOB_ID = re.compile(rf"j[{_ALPHABET}]{{16}}")
@@ -34,6 +36,11 @@ def new_job_id(now: float, entropy: bytes | None = None) -> JobId:
     """
     chance = int.from_bytes((entropy or os.urandom(5))[:5], "big") & (2**35 - 1)
     return JobId("j" + _base32(int(now * 1000), 9) + _base32(chance, 7))
+
+
+def first_job_id(at: float) -> JobId:
+    """The least id of the jobs that were made from ``at`` on, in epoch seconds."""
+    return JobId("j" + _base32(max(0, int(at * 1000)), 9) + _ALPHABET[0] * 7)
 
 
 def is_job_id(text: str) -> bool:

@@ -107,7 +107,7 @@ async def build(
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
     pruning = Pruning(db, jobs, task_manager_port)
-    servicer = JobManagerService(db, jobs, hub, comparison, pruning)
+    servicer = JobManagerService(db, jobs, hub, comparison, pruning, clock)
     add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(lambda: events.open(db))
     service.on_start(jobs.recheck_waiting)

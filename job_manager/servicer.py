@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import AsyncIterator
 from typing import Any
 
 from sqlalchemy import Connection
 
+from headway.clock import Clock
 from headway.errors import InvalidInput, NotFound
+from headway.ids import SHORTEST_END, first_job_id
 from headway.model.retention import RetentionRules
 from headway.rpc import convert
 from headway.rpc.chunks import in_parts
@@ -26,6 +29,9 @@ from .removal.prune import Pruning
 _PAGE = 50
 _PAGE_AT_MOST = 500
 _RESOLVED_AT_MOST = 10
+_NAMES_COMPARED, _NAMES_TOLD = 1_000, 10
+# For so long the end of a job's id does for the whole.
+_ENDS_FOR_S = 7 * 86_400.0
 # A part of a stream: far below gRPC's 4 MB, and parsed in a few milliseconds.
 _PART_BYTES = 500_000
 
@@ -44,13 +50,20 @@ class JobManagerService(JobManagerServicer):
     """See proto/headway/rpc/v1/job_manager.proto for what each call promises."""
 
     def __init__(
-        self, db: Database, jobs: JobWriter, hub: JobEventHub, comparison: Comparison, pruning: Pruning
+        self,
+        db: Database,
+        jobs: JobWriter,
+        hub: JobEventHub,
+        comparison: Comparison,
+        pruning: Pruning,
+        clock: Clock,
     ) -> None:
         self._db = db
         self._jobs = jobs
         self._hub = hub
         self._comparison = comparison
         self._pruning = pruning
+        self._clock = clock
 
     async def SubmitJob(
         self, request_iterator: AsyncIterator[job_manager_pb2.SubmitJobPart], context: Any
@@ -117,10 +130,18 @@ class JobManagerService(JobManagerServicer):
         prefix = request.prefix.lower()
         if not prefix:
             raise InvalidInput("Give the start of a job's id.")
+        since = first_job_id(self._clock.now() - _ENDS_FOR_S)
 
         def find(conn: Connection) -> list[str]:
-            own = store.resolve(conn, prefix, request.owner, _RESOLVED_AT_MOST)
-            return list(own or store.resolve(conn, prefix, "", _RESOLVED_AT_MOST))
+            for owner in dict.fromkeys((request.owner, "")):
+                if found := store.resolve(conn, prefix, owner, _RESOLVED_AT_MOST):
+                    return list(found)
+            if len(prefix) < SHORTEST_END:
+                return []
+            for owner in dict.fromkeys((request.owner, "")):
+                if found := store.resolve_end(conn, prefix, since, owner, _RESOLVED_AT_MOST):
+                    return list(found)
+            return []
 
         return job_manager_pb2.ResolveJobReply(job_ids=await self._db.read(find))
 
@@ -165,6 +186,17 @@ class JobManagerService(JobManagerServicer):
         return job_manager_pb2.ReportTaskEventsReply()
 
 
+def _no_task(conn: Connection, record: JobRecord, name: str) -> NotFound:
+    names = store.task_names(conn, record.id, _NAMES_COMPARED)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        hint = f" Did you mean {near[0]!r}?"
+    else:
+        more = ", …" if record.task_count > _NAMES_TOLD else ""
+        hint = f" There {'is' if record.task_count == 1 else 'are'} {', '.join(names[:_NAMES_TOLD])}{more}."
+    return NotFound(f"Job {record.id} has no task {name[:64]!r}.{hint}")
+
+
 def _job_and_tasks(
     conn: Connection, request: job_manager_pb2.GetJobRequest, rules: RetentionRules
 ) -> tuple[job_manager_pb2.Job, list[job_manager_pb2.TaskView]]:
@@ -175,7 +207,7 @@ def _job_and_tasks(
     chosen = rows = store.load_tasks(conn, record.id, wanted, request.tasks_offset, request.tasks_limit)
     missing = wanted - {row.name for row in chosen}
     if missing:
-        raise NotFound(f"Job {record.id} has no task {min(missing)!r}.")
+        raise _no_task(conn, record, min(missing))
     blobs = store.load_specs(conn, record.id, [row.number for row in chosen])
     specs = {number: common_pb2.TaskSpec.FromString(blob) for number, blob in blobs.items()}
     if len(chosen) < record.task_count and (needed := {need.task for spec in specs.values() for need in spec.needs}):

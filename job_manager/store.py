@@ -162,6 +162,12 @@ def load_tasks(
     return [TaskRow(row.number, row.name, TaskState(row.state), _task_record(row)) for row in rows]
 
 
+def task_names(conn: Connection, job_id: str, limit: int) -> list[str]:
+    """The first names of a job's tasks, as submitted."""
+    query = select(task.c.name).where(task.c.job_id == job_id).order_by(task.c.number).limit(limit)
+    return list(conn.execute(query).scalars())
+
+
 def live_job_ids(conn: Connection) -> list[JobId]:
     """Jobs that have not ended, oldest first."""
     return [JobId(row.id) for row in conn.execute(select(job.c.id).where(LIVE).order_by(job.c.id))]
@@ -213,6 +219,14 @@ def list_jobs(
 def resolve(conn: Connection, prefix: str, owner: str, limit: int) -> list[JobId]:
     """Ids that start with a prefix, newest first; only an owner's when given."""
     found = select(job.c.id).where(_SHOWN, job.c.id >= prefix, job.c.id < _after_prefix(prefix))
+    if owner:
+        found = found.where(job.c.owner == owner)
+    return [JobId(row.id) for row in conn.execute(found.order_by(job.c.id.desc()).limit(limit))]
+
+
+def resolve_end(conn: Connection, end: str, since: JobId, owner: str, limit: int) -> list[JobId]:
+    """Ids from ``since`` on that end with these letters and digits, newest first; only an owner's when given."""
+    found = select(job.c.id).where(_SHOWN, job.c.id >= since, job.c.id.endswith(end, autoescape=True))
     if owner:
         found = found.where(job.c.owner == owner)
     return [JobId(row.id) for row in conn.execute(found.order_by(job.c.id.desc()).limit(limit))]

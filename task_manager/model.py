@@ -47,6 +47,10 @@ class Gpu:
         return not (self.sick or self.busy_outside)
 
 
+# A condition that blocks no work, but all work with GPUs: its node's cards are sick while it holds.
+GPU_UNAVAILABLE = "gpu_unavailable"
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Something that is wrong with a node, according to its Worker or ResourceManager."""

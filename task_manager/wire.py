@@ -32,7 +32,7 @@ from .engine.events import (
 )
 from .engine.phases import phases_of
 from .engine.turn import OutgoingTaskEvent
-from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
+from .model import GPU_UNAVAILABLE, Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .planning.image_forecast import ForecastImage
 from .ports import LaunchOrder
 
@@ -318,7 +318,9 @@ def node(message: resource_manager_pb2.Node) -> Node:
         memory_bytes=capacity.memory_bytes,
         gpus=tuple(Gpu(g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside) for g in capacity.gpus),
         conditions=tuple(
-            Condition(c.word, c.sentence, c.blocks_work) for c in message.status.conditions if c.blocks_work
+            Condition(c.word, c.sentence, c.blocks_work)
+            for c in message.status.conditions
+            if c.blocks_work or c.word == GPU_UNAVAILABLE
         ),
         architecture=capacity.architecture,
         driver_version=capacity.driver_version,

@@ -163,7 +163,7 @@ class EndDecision:
     """The end of an attempt as it is reported.
 
     ``elsewhere``: a retry should prefer another machine. ``engine_away``: it was never begun, since the engine did not
-    answer.
+    answer, or since this machine was known to give no GPUs to containers.
     """
 
     reason: EndReason
@@ -181,8 +181,8 @@ class EndDecision:
 class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
-    # engine_unavailable | mount_unavailable | mount_options | disk_full | gpu_unavailable | container_stuck |
-    # live_restore_off | network_rules | network_unguarded | network_range | stopping
+    # engine_unavailable | mount_unavailable | mount_options | disk_full | gpu_unavailable | gpus_simulated |
+    # container_stuck | live_restore_off | network_rules | network_unguarded | network_range | stopping
     word: str
     sentence: str
     since: float

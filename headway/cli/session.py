@@ -7,6 +7,7 @@ import sys
 import click
 
 from ..client import Client, Profile, Refused
+from ..client.connection import checked_url
 from ..client.profile import DEFAULT_URL, profile_path
 from ..errors import NotSignedIn
 
@@ -18,9 +19,7 @@ from ..errors import NotSignedIn
 def login(url: str | None, user: str | None, password_stdin: bool) -> None:
     """Sign in to the server at URL (default: the one remembered, else http://127.0.0.1:8080)."""
     known = Profile.load()
-    address = (url or known.url or DEFAULT_URL).rstrip("/")
-    if not address.startswith(("http://", "https://")):
-        raise click.UsageError(f"an address starts with http:// or https://: write http://{address}")
+    address = checked_url(url or known.url or DEFAULT_URL)
     name = user or click.prompt("User", default=known.user or None)
     if password_stdin:
         password = sys.stdin.readline().rstrip("\n")

@@ -18,6 +18,14 @@ class NoService(HeadwayError):
     slug = "no-service"
 
 
+class NotHeadway(HeadwayError):
+    """Somebody else answers at the address."""
+
+    code = "UNAVAILABLE"
+    http_status = 503
+    slug = "not-headway"
+
+
 class Refused(HeadwayError):
     """The server refused the request.
 
@@ -31,8 +39,8 @@ class Refused(HeadwayError):
         self.request_id = request_id
 
     @classmethod
-    def from_response(cls, response: httpx.Response) -> Refused:
-        """Reads problem+json; anything else becomes one sentence with the status."""
+    def from_response(cls, response: httpx.Response, via: str = "") -> Refused:
+        """Reads problem+json; anything else becomes one sentence with the status. ``via``: the proxy, in words."""
         body: Mapping[str, Any] = {}
         if "json" in response.headers.get("content-type", ""):
             try:
@@ -41,7 +49,7 @@ class Refused(HeadwayError):
             except ValueError:
                 body = {}
         slug = str(body.get("type", "")).rsplit(":", 1)[-1].rsplit("/", 1)[-1]
-        message = str(body.get("detail") or body.get("title") or f"The server answered {response.status_code}.")
+        message = str(body.get("detail") or body.get("title") or _of_somebody_else(response, via))
         return cls(
             message,
             kind=by_slug(slug),
@@ -49,3 +57,18 @@ class Refused(HeadwayError):
             request_id=str(body.get("request_id", "")),
             problems=[Problem.from_json(e) for e in body.get("errors") or [] if isinstance(e, dict)],
         )
+
+
+def media_of(response: httpx.Response) -> str:
+    """The answer's content type, such as ``text/html``."""
+    return response.headers.get("content-type", "").partition(";")[0].strip()[:100] or "no content type"
+
+
+def _of_somebody_else(response: httpx.Response, via: str) -> str:
+    url = response.request.url.copy_with(query=None, fragment=None)
+    told = f"{url}{via} answered with status {response.status_code} and {media_of(response)}"
+    if via:
+        return f"{told}: the proxy can't reach it, or may not. Is it the right one?"
+    if response.status_code in (502, 503, 504):
+        return f"{told}: a proxy is there, and Headway behind it does not answer. Is it running?"
+    return f"{told}. Headway refuses otherwise: is the address right? A portal or a proxy may answer in its place."

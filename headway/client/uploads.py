@@ -23,6 +23,7 @@ import httpx
 
 from ..backoff import Backoff
 from ..errors import Conflict
+from .connection import read_json
 from .errors import NoService, Refused
 from .http import Client
 
@@ -216,7 +217,7 @@ class _Sending:
     def _wait(self, path: str) -> dict[str, Any]:
         pauses = Backoff(_POLL_S, _MOST_POLL_S, factor=1.5)
         while True:
-            found: dict[str, Any] = self._client.patiently(lambda: self._client._send("GET", path).json())
+            found: dict[str, Any] = self._client.patiently(lambda: read_json(self._client._send("GET", path)))
             if found["state"] in _ENDED:
                 return found
             time.sleep(pauses.next_s())
@@ -231,7 +232,7 @@ class _Sending:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         try:
-            found: dict[str, Any] = self._client._send("GET", path).json()
+            found: dict[str, Any] = read_json(self._client._send("GET", path))
         except Refused as refused:
             if refused.status not in _OVER:
                 raise

@@ -6,18 +6,28 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import StringConstraints
 
+from headway.errors import NotFound
 from headway.states import JobState
 
 from .. import schemas as s
 from ..jobs.decisions import DecisionList
+from ..parts import Parts
+from ..text import near_names
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])
 
-JobRef = Annotated[str, Path(description="job id, or its start while that is unique", max_length=64)]
+_JOB_REF = "job id; or its start, or for a week its last five characters, while that is unique"
+JobRef = Annotated[str, Path(description=_JOB_REF, max_length=64)]
 TaskRef = Annotated[str, Path(description="task name", max_length=64)]
 
+_Change = Annotated[str, StringConstraints(max_length=4_000)]
+_CHANGES = (
+    "a field to set in place of what the file says, repeatable: `timeout=1h` and `gpus=2` of each task, `train.gpus=2` "
+    "of one, `name=…` and `priority=…` of the job"
+)
 _JOB_FILE: dict[str, Any] = {
     "required": True,
     "description": "A job file as JSON, or as YAML with Content-Type application/yaml.",
@@ -51,6 +61,7 @@ async def submit_job(
         str,
         Query(pattern="^(sha256:[0-9a-f]{64})?$", description="the snapshot (POST /code) for all tasks that name none"),
     ] = "",
+    set: Annotated[list[_Change] | None, Query(description=_CHANGES, max_length=100)] = None,
 ) -> s.Submitted:
     """Takes a job whole or refuses it whole with all its problems (422). An account that would have more waiting tasks
     than it may is refused too (429)."""
@@ -62,6 +73,7 @@ async def submit_job(
         dry_run=dry_run,
         allow_unsatisfiable=allow_unsatisfiable,
         code=code,
+        changes=tuple(set or ()),
     )
     if dry_run or submitted.already_known:
         response.status_code = 200
@@ -181,7 +193,10 @@ async def delete_job(job: JobRef, account: SignedIn, parts: TheParts) -> Respons
 @router.post("/jobs/prune")
 async def prune_jobs(wish: s.Prune, account: SignedIn, parts: TheParts) -> s.Pruned:
     """Deletes all ended jobs that are old enough, but for pinned ones; some in each call."""
-    return await parts.jobs.prune(account, wish)
+    pruned = await parts.jobs.prune(account, wish)
+    if wish.owner not in ("", "me") and not (pruned.jobs or pruned.pinned or wish.cursor):
+        await _refuse_unknown_owner(wish.owner, parts)
+    return pruned
 
 
 @router.post("/jobs/{job}/tasks/{task}/cancel")
@@ -222,3 +237,12 @@ async def extend_task(
     """Gives this running task more time, at once when nobody's promised start moves (else 409, with who waits how
     long)."""
     return await parts.jobs.extend(account, job, task, by=wish.by, force=wish.force, key=idempotency_key)
+
+
+async def _refuse_unknown_owner(owner: str, parts: Parts) -> None:
+    """Raises NotFound: nobody has or had this name, so that "no jobs" would hide a slip."""
+    names = [account.name for account in await parts.accounts.all_and_removed()]
+    if owner not in names:
+        near = near_names.word(owner, names)
+        hint = f" Did you mean `{near}`?" if near else ""
+        raise NotFound(f"There is no account `{owner}`.{hint}")

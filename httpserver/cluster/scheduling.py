@@ -5,13 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from headway.errors import InvalidInput, Problem
-from headway.jobfile.hints import nearest
 from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import wire
 from ..peers.clients import ACT_S, ServiceClients
 from ..schemas import ApiRequest, Scheduling
+from ..text import near_names
 
 log = get_logger(__name__)
 
@@ -43,7 +43,7 @@ async def set_scheduling(services: ServiceClients, wanted: SchedulingPatch, *, b
         raise InvalidInput("Say what to set: policy, discipline, or both.")
     if wanted.discipline is not None and wanted.discipline not in DISCIPLINES:
         sentence = f"There is no discipline {wanted.discipline!r}; there are {', '.join(DISCIPLINES)}."
-        near = nearest(wanted.discipline, DISCIPLINES) or ""
+        near = near_names.word(wanted.discipline, DISCIPLINES)
         problem = Problem("/discipline", sentence, word=wanted.discipline, allowed=DISCIPLINES, suggestion=near)
         raise InvalidInput(sentence, problems=[problem])
     request = tm.SetSchedulingRequest(by=by)

@@ -10,7 +10,8 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from headway.errors import InvalidInput, Problem
-from headway.jobfile.hints import nearest
+
+from ..text import near_names
 
 _MOST_TOLD = 10
 
@@ -38,7 +39,7 @@ def _names(dependant: Dependant) -> set[str]:
 
 def _problem(name: str, known: list[str]) -> Problem:
     told = f"There is no query parameter `{name[:64]}` here"
-    meant = nearest(name, known) or ""
+    meant = near_names.word(name, known)
     if not known:
         sentence = f"{told}: this address takes none."
     elif meant:

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import Literal
 
 from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, Problem
-from headway.ids import is_job_id, is_task_name
+from headway.ids import SHORTEST_END, is_job_id, is_task_name
 from headway.logs import get_logger
 from headway.model.retention import parse_age
 from headway.rpc import convert
@@ -64,7 +64,8 @@ class Jobs:
     # -- finding --------------------------------------------------------------------------------
 
     async def resolve(self, ref: str, account: Account | None = None) -> str:
-        """The whole id for an id or its start; the account's own jobs win over others.
+        """The whole id for an id, its start, or its last five or more characters while it is a week old at most. The
+        account's own jobs win over others.
 
         Raises:
             NotFound: there is none.
@@ -78,9 +79,10 @@ class Jobs:
         request = jm.ResolveJobRequest(prefix=ref, owner=account.name if account else "")
         found: Sequence[str] = (await self._services.jobs.call("ResolveJob", request)).job_ids
         if not found:
-            raise NotFound(f"There is no job whose id starts with `{ref}`.")
+            ends = " or, for a week, ends" if len(ref) >= SHORTEST_END else ""
+            raise NotFound(f"There is no job whose id starts{ends} with `{ref}`.")
         if len(found) > 1:
-            raise Conflict(f"Several jobs start with `{ref}`: {', '.join(found)}. Give more of the id.")
+            raise Conflict(f"Several jobs have `{ref}` in their ids: {', '.join(found)}. Give more of the id.")
         return found[0]
 
     async def header(self, job_id: str) -> jm.Job:
@@ -188,6 +190,16 @@ class Jobs:
         if not may_see_all(account, job.owner):
             header = wire.job_for_others(header)
         return s.TaskDetail(job=header, task=shown, missing=details.missing)
+
+    async def check_task(self, job_id: str, name: str) -> None:
+        """
+        Raises:
+            NotFound: the job has no task of this name.
+        """
+        request = jm.GetJobRequest(job_id=job_id, task_names=[name])
+        async with aclosing(self._services.jobs.parts("GetJob", request)) as parts:
+            async for _ in parts:
+                return
 
     async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
         """All attempts of a job by task name, oldest first; see ``detail``."""

@@ -52,7 +52,11 @@ class Logs:
         if not is_task_name(task_name):
             raise NotFound(f"The job {job.id} has no task `{task_name[:64]}`.")
         task = TaskId(JobId(job.id), task_name)
-        found = await self._reader.locate(task, number)
+        try:
+            found = await self._reader.locate(task, number)
+        except NotFound:
+            await self._jobs.check_task(job.id, task_name)
+            raise
         headers = {
             # Shown by nothing: what a task printed must not become a page of this origin (see also nosniff, CSP).
             "Content-Disposition": attachment(f"{job.id}.{task_name}.{found.number}.{stream}.log"),

@@ -65,6 +65,14 @@ def dataset(written: str, usable: Mapping[str, Sequence[str]]) -> Hint:
     return _did_you_mean(near[0]) if near else Hint()
 
 
+def word(written: str, known: Iterable[str]) -> str:
+    """The nearest of some fixed words, whatever the capitals and hyphens. Empty: none is near."""
+    by_lower = {name.lower().replace("-", "_"): name for name in known}
+    folded = written.lower()[:_CHARACTERS_COMPARED].replace("-", "_")
+    near = difflib.get_close_matches(folded, list(by_lower)[:_NAMES_COMPARED], n=1, cutoff=_CUTOFF)
+    return by_lower[near[0]] if near else ""
+
+
 def _did_you_mean(name: str) -> Hint:
     return Hint(f"Did you mean `{name}`?", name)
 

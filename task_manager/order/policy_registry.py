@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
 
 from headway import plugins
 from headway.ids import JobId, TaskId
@@ -128,16 +127,17 @@ def _parameters(text: str, rest: str) -> dict[str, float]:
 
 
 def _from_entry_point(name: str) -> Callable[..., object]:
-    found: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
-    if not found:
+    if name not in plugins.names(ENTRY_POINT_GROUP):
         near = difflib.get_close_matches(name, known_names(), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(known_names())}.{hint}")
     try:
-        make: Callable[..., object] = found[0].load()
+        entry = plugins.find(ENTRY_POINT_GROUP, name).entry
+    except plugins.NoSuchPlugin as error:
+        raise BadPolicy(f"The scheduling policy {error}.") from error
+    try:
+        make: Callable[..., object] = entry.load()
     except BaseException as error:
         reraise_ctrl_c(error)
-        raise BadPolicy(
-            f"Policy {name!r} of entry point {found[0].value} does not load: {message_of(error)}."
-        ) from error
+        raise BadPolicy(f"Policy {name!r} of entry point {entry.value} does not load: {message_of(error)}.") from error
     return make

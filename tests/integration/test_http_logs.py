@@ -94,6 +94,16 @@ async def read_all(rig: Rig, path: str, into: bytearray, **kwargs: object) -> di
         return dict(answer.headers)
 
 
+async def test_a_log_of_a_task_that_the_job_does_not_have_says_so(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig)
+    for name in ("nope", "b"):
+        for number in ("1", "latest"):
+            answer = await ann.get(path.replace("/a/", f"/{name}/").replace("/1/", f"/{number}/"))
+            assert answer.status_code == 404
+            assert answer.json()["detail"].startswith(f"Job {job_id} has no task '{name}'.")
+
+
 async def test_a_follower_gets_every_byte_as_it_comes_and_ends_with_the_attempt(rig: Rig):
     """LOG-07, LOG-08."""
     job_id, path = await a_task(rig)

@@ -167,3 +167,13 @@ async def test_a_follower_is_cut_when_its_job_is_deleted(rig: Rig, monkeypatch: 
     assert got == b"one line\n"
     again = await ann.get(f"/jobs/{job}/tasks/a/attempts/1/logs/stdout", params={"follow": "true"})
     assert f"{job} was deleted on " in again.json()["detail"]
+
+
+async def test_jobs_of_nobody_are_not_pruned_in_silence(rig: Rig) -> None:
+    await rig.client("ann")
+    boss = await rig.client("boss", admin=True)
+    answer = await boss.post("/jobs/prune", json={"older": "90d", "owner": "ann"})
+    assert (answer.status_code, answer.json()["jobs"]) == (200, 0)
+    answer = await boss.post("/jobs/prune", json={"older": "90d", "owner": "annn"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "There is no account `annn`. Did you mean `ann`?"

@@ -166,8 +166,10 @@ async def test_a_diamond_runs_from_submission_to_its_end(rig: Rig) -> None:
     assert list(tasks["compare"].waits_for) == ["right"]
     _, named = await rig.job(job_id, "compare", "left")
     assert named == {name: tasks[name] for name in ("left", "compare")}, "the same where only some are asked for"
-    with pytest.raises(NotFound, match="no task 'centre'"):
+    with pytest.raises(NotFound, match=r"no task 'centre'\. There are prepare, left, right, compare\."):
         await rig.job(job_id, "left", "centre")
+    with pytest.raises(NotFound, match=r"no task 'rihgt'\. Did you mean 'right'\?"):
+        await rig.job(job_id, "rihgt")
     await rig.ends(job_id, "right")
     await rig.told("prepare", "left", "right", "compare")
     await rig.ends(job_id, "compare")
@@ -430,6 +432,25 @@ async def test_a_job_is_found_by_the_start_of_its_id(rig: Rig) -> None:
     assert len((await rig.peer.call(rig.stub.ResolveJob, request, deadline_s=5)).job_ids) == 2
     with pytest.raises(NotFound):
         await rig.job("j0000000000000000")
+
+
+async def test_a_young_job_is_found_by_the_end_of_its_id(rig: Rig) -> None:
+    async def found(end: str, owner: str = "") -> list[str]:
+        request = job_manager_pb2.ResolveJobRequest(prefix=end, owner=owner)
+        return list((await rig.peer.call(rig.stub.ResolveJob, request, deadline_s=5)).job_ids)
+
+    job_id = (await rig.submit([a_task("a")])).job_id
+    await rig.submit([a_task("a")], owner="bob")
+    for owner in ("ann", "bob", ""):
+        assert await found(job_id[-5:].upper(), owner) == [job_id], "one's own first, then anybody's"
+    assert await found(job_id[-9:]) == [job_id]
+    assert await found(job_id[-4:]) == [], "too few tell nothing apart"
+    assert await found("%%%%%") == await found("_____") == []
+    await rig.clock.advance(6 * 86_400)
+    assert await found(job_id[-5:]) == [job_id]
+    await rig.clock.advance(2 * 86_400)
+    assert await found(job_id[-5:]) == []
+    assert await found(job_id[:16]) == [job_id]
 
 
 async def test_the_spec_comes_back_as_it_was_submitted(rig: Rig) -> None:

@@ -125,7 +125,7 @@ class JobManagerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResolveJob(self, request, context):
-        """Finds the one job whose id starts with a prefix.
+        """Finds the one job whose id starts with a prefix, else, among those of the last week, ends with it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

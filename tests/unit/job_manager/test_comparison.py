@@ -196,7 +196,7 @@ async def test_what_cannot_be_mended_is_told_on_the_job_until_it_is(
     assert sentence.startswith("Headway's services do not agree about the task b: TaskManager has it")
     assert comparison.notices(other) == []
     assert [record.getMessage() for record in caplog.records].count("task.differs") == 1
-    service = JobManagerService(rig.db, rig.jobs, rig.hub, comparison, rig.pruning)
+    service = JobManagerService(rig.db, rig.jobs, rig.hub, comparison, rig.pruning, rig.clock)
     parts = [part async for part in service.GetJob(job_manager_pb2.GetJobRequest(job_id=job, with_tasks=True), None)]
     assert [[*part.notices] for part in parts] == [[sentence], []]
     queue.rounds = [[]]

@@ -286,7 +286,7 @@ async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(rig: 
     rows = [{**row, "id": new_job_id(now + n / 1_000)} for n in range(20_000)]
     await rig.db.write(lambda conn: conn.execute(insert(job_table), rows))
     comparison = Comparison(rig.db, rig.jobs, rig.task_manager, rig.clock, every_s=60)
-    servicer = JobManagerService(rig.db, rig.jobs, rig.hub, comparison, rig.pruning)
+    servicer = JobManagerService(rig.db, rig.jobs, rig.hub, comparison, rig.pruning, rig.clock)
     seen: list[str] = []
     cursor = ""
     while True:

@@ -129,6 +129,17 @@ def test_a_policy_of_another_package_that_is_no_use_is_refused(other_package: Pa
     assert want in str(refused.value)
 
 
+def test_a_name_that_two_packages_give_is_nobodys(other_package: Path) -> None:
+    info = other_package / "other_lifo-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-lifo\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[headway.policies]\nlifo = other_lifo:Lifo\n")
+    with pytest.raises(policy_registry.BadPolicy) as refused:
+        policy_registry.by_name("lifo")
+    told = "The scheduling policy is 'lifo', a name that lifo-policy 1.0 and other-lifo 2.0 both give"
+    assert str(refused.value).startswith(told)
+
+
 class Moody(Policy):
     """Fails for one task."""
 

@@ -1525,6 +1525,11 @@ export interface components {
             node_id: string;
             /** Gpu Uuids */
             gpu_uuids: string[];
+            /**
+             * Gpus Simulated
+             * @description its GPUs are only simulated: it gets no device
+             */
+            gpus_simulated: boolean;
             reason: components["schemas"]["Reason"] | null;
             /** Placed At */
             placed_at: number;
@@ -4509,7 +4514,7 @@ export interface components {
          * @description The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits".
          * @enum {string}
          */
-        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
+        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "gpu_unavailable" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
     };
     responses: never;
     parameters: never;
@@ -4778,6 +4783,8 @@ export interface operations {
                 allow_unsatisfiable?: boolean;
                 /** @description the snapshot (POST /code) for all tasks that name none */
                 code?: string;
+                /** @description a field to set in place of what the file says, repeatable: `timeout=1h` and `gpus=2` of each task, `train.gpus=2` of one, `name=…` and `priority=…` of the job */
+                set?: string[] | null;
             };
             header?: {
                 /** @description the same key with the same job answers the same id, however often */
@@ -4834,7 +4841,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4866,7 +4873,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4896,7 +4903,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4934,7 +4941,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4970,7 +4977,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5003,7 +5010,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5035,7 +5042,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5067,7 +5074,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5099,7 +5106,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5131,7 +5138,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5163,7 +5170,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5228,7 +5235,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5262,7 +5269,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5296,7 +5303,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5330,7 +5337,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5367,7 +5374,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5412,7 +5419,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5458,7 +5465,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
