@@ -16,18 +16,20 @@ from worker import box as boxes
 from worker.box import BoxEnd, StopWord
 
 # Asks its helper for one more answer after the TERM, as a trainer asks its data loaders; a helper dies of a TERM.
+# `os.write`, since a handler's `print` fails while the `print` that it interrupts is not done yet. Short sleeps, since
+# a signal just before a `pause` would be heard at the next one only.
 TRAINER = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 helper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 def save(number, frame):
     helper.stdin.write(b"batch\\n")
     helper.stdin.flush()
-    print("saved", helper.stdout.readline().decode().strip() or "nothing", flush=True)
+    os.write(1, b"saved " + (helper.stdout.readline() or b"nothing\\n"))
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
-print("ready", flush=True)
+os.write(1, b"ready\\n")
 while True:
-    signal.pause()
+    time.sleep(0.02)
 """
 # Counts the signals that reach it.
 COUNTER = """
@@ -36,7 +38,7 @@ heard = []
 signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
 print("ready", flush=True)
 while not heard:
-    signal.pause()
+    time.sleep(0.02)
 time.sleep(0.3)
 print("heard", len(heard), flush=True)
 """
@@ -109,17 +111,18 @@ def test_what_comes_last_through_a_pipe_arrives(launch: Runs, program: Path) -> 
 
 def test_the_others_are_told_once_the_first_has_ended(launch: Runs, program: Path) -> None:
     helper = (
-        "import signal, sys\\nsignal.signal(signal.SIGTERM, lambda *_: (print('helper told', flush=True), sys.exit(0)))"
+        "import os, signal, sys, time\\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'helper told\\\\n'), sys.exit(0)))"
     )
-    helper += "\\nprint('ready', flush=True)\\nwhile True: signal.pause()"
+    helper += "\\nos.write(1, b'ready\\\\n')\\nwhile True: time.sleep(0.02)"
     run = launch.py(
-        "import os, signal, subprocess, sys\n"
+        "import os, signal, subprocess, sys, time\n"
         "def end(*_):\n"
         "    print('main told', flush=True)\n"
         "    sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, end)\n"
         f"subprocess.Popen([{PYTHON!r}, '-ISc', \"{helper}\"], start_new_session=True)\n"
-        "while True: signal.pause()\n"
+        "while True: time.sleep(0.02)\n"
     )
     assert stopped(run) == b"ready\nmain told\nhelper told\n"
 
