@@ -1,7 +1,7 @@
 """Where the suite's time goes. A pytest plugin of ``tests/run``.
 
 Three files run at a time. The longest go first, by the times that ``tests/times.json`` knows, so that none is left
-alone at the end. What was measured is kept below ``.cache``; pytest's own ``--durations`` prints the slowest.
+alone at the end. What was measured is kept below ``.cache``, slowest first. pytest's ``--durations`` prints the slowest.
 ``python -m tests.support.times`` makes it the known times, after a whole run on an idle machine.
 """
 
@@ -69,7 +69,8 @@ class Times:
     def pytest_sessionfinish(self) -> None:
         if self._is_worker or not self._tests:
             return
-        measured = {test: round(seconds, 2) for test, seconds in sorted(self._tests.items())}
+        slowest_first = sorted(self._tests.items(), key=lambda item: (-item[1], item[0]))
+        measured = {test: round(seconds, 2) for test, seconds in slowest_first}
         # Nobody's tests are red because their times could not be kept.
         with contextlib.suppress(OSError):
             MEASURED.parent.mkdir(exist_ok=True)

@@ -114,7 +114,7 @@ def test_tests_that_do_not_end_fail_the_run(shop: Path, capsys: pytest.CaptureFi
     (shop / "test_shop.py").write_text(TESTS + "    try:\n        pay(-1, 3)\n    except ValueError:\n        pass\n")
     hangs = NOT_HELD.replace("never =", "line =") + 'becomes = "while amount < 0:\\n        continue\\n    if False:"\n'
     (shop / "lists" / "shop.toml").write_text(hangs)
-    assert command.main((), root=shop, lists=shop / "lists", limit_s=25) == 1
+    assert command.main((), root=shop, lists=shop / "lists", limit_s=15) == 1
     assert "1 TOO LONG" in capsys.readouterr().out
 
 
