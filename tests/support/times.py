@@ -1,7 +1,7 @@
 """Where the suite's time goes. A pytest plugin of ``tests/run``.
 
 Three files run at a time. The longest go first, by the times that ``tests/times.json`` knows, so that none is left
-alone at the end. What was measured is kept below ``.cache``, slowest first. pytest's ``--durations`` prints the slowest.
+alone at the end. What was measured is kept below ``.cache``, slowest first; ``--durations`` prints the slowest.
 ``python -m tests.support.times`` makes it the known times, after a whole run on an idle machine.
 """
 
