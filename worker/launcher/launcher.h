@@ -187,12 +187,8 @@ struct process {
  * these are the launcher's descendants: it is their reaper, so nobody escapes by a double fork. */
 size_t list_processes(bool is_init, const struct process **table);
 /* Those who are to end before all others: the main process. Where that is a shell which can't forward a signal, the
- * program that it waits for. `readers`: the rest of its pipe, which ends with its input. */
-struct told_first {
-    struct process told[64], readers[64];
-    size_t told_count, reader_count;
-};
-void first_to_end(bool is_init, pid_t main_pid, struct told_first *first);
+ * program that it waits for. */
+size_t first_to_end(bool is_init, pid_t main_pid, struct process *chosen, size_t room);
 bool is_gone(const struct process *process);
 /* To all processes of the container but these. */
 void signal_others(bool is_init, int number, const struct process *these, size_t count);

@@ -25,8 +25,8 @@
 #define KILL_PATIENCE (30 * SECOND)          /* for a process that hangs in the kernel */
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk blocks the program so long, then output is dropped */
 #define DEADLINE_DRIFT (2 * SECOND)
-#define READERS_MOMENT (2 * SECOND)          /* for the rest of a pipe to read what came last */
 #define LEFT_NAMES 5
+#define FIRST_AT_MOST 64
 #define FOREIGN_BOX 120 /* the exit code where something of the image is in the place of the box */
 
 enum phase { STARTING, RUNNING, ENDING, KILLING };
@@ -49,9 +49,9 @@ struct launcher {
     ns_t kill_at, killed_at, look_at, orders_at;
     const char *reason; /* set when something other than the program ends the attempt */
     const char *stop_word;
-    struct told_first first; /* who got the TERM before all others */
+    struct process first[FIRST_AT_MOST]; /* who got the TERM before all others */
+    size_t first_count;
     bool rest_told;
-    ns_t rest_at; /* when the others are told though somebody still reads; 0 while those who were told first live */
     bool killed_outside;
     struct failure failure;
     int64_t oom_kills_before;
@@ -165,30 +165,18 @@ static void kill_all(struct launcher *l, ns_t now)
     l->look_at = now + KILL_AGAIN;
 }
 
-static bool lives_one_of(const struct launcher *l, const struct process *these, size_t count)
-{
-    for (size_t i = 0; i < count && !l->ended; i++)
-        if (!is_gone(&these[i]))
-            return true;
-    return false;
-}
-
 /* TERM for all others, once those who were told first have ended: a program that saves its work needs its helpers. */
-static void end_the_rest(struct launcher *l, ns_t now)
+static void end_the_rest(struct launcher *l)
 {
-    const struct told_first *first = &l->first;
-    bool waits = lives_one_of(l, first->told, first->told_count);
+    bool waits = false;
 
+    for (size_t i = 0; i < l->first_count && !l->ended; i++)
+        waits = waits || !is_gone(&l->first[i]);
     if (l->rest_told || waits)
         return;
-    if (l->rest_at == 0)
-        l->rest_at = now + earlier(READERS_MOMENT, (l->kill_at - now) / 2);
-    bool reads = lives_one_of(l, first->readers, first->reader_count);
-    if (reads && now < l->rest_at)
-        return;
     l->rest_told = true;
-    signal_others(l->is_init, SIGTERM, first->told, first->told_count);
-    signal_others(l->is_init, SIGCONT, first->told, first->told_count);
+    signal_others(l->is_init, SIGTERM, l->first, l->first_count);
+    signal_others(l->is_init, SIGCONT, l->first, l->first_count);
 }
 
 /* The first reason counts. A later one can only shorten the grace. */
@@ -206,15 +194,14 @@ static void end_for(struct launcher *l, const char *reason, const char *word, ns
     l->phase = ENDING;
     /* Before it runs there is nobody of the user's to be told first. */
     if (started)
-        first_to_end(l->is_init, l->main_pid, &l->first);
-    for (size_t i = 0; i < l->first.told_count; i++) {
-        const struct process *one = &l->first.told[i];
-        say(&l->box, "TERM goes to %s (%d) first", one->name, (int)one->pid);
-        kill(one->pid, SIGTERM);
-        kill(one->pid, SIGCONT); /* a stopped process would not see the TERM */
+        l->first_count = first_to_end(l->is_init, l->main_pid, l->first, FIRST_AT_MOST);
+    for (size_t i = 0; i < l->first_count; i++) {
+        say(&l->box, "TERM goes to %s (%d) first", l->first[i].name, (int)l->first[i].pid);
+        kill(l->first[i].pid, SIGTERM);
+        kill(l->first[i].pid, SIGCONT); /* a stopped process would not see the TERM */
     }
     l->look_at = now + LOOK_WHILE_ENDING;
-    end_the_rest(l, now);
+    end_the_rest(l);
 }
 
 static void move_deadline(struct launcher *l, bool changed)
@@ -400,7 +387,7 @@ static void run(struct launcher *l)
             }
         }
         if (l->phase == ENDING)
-            end_the_rest(l, now);
+            end_the_rest(l);
         if (l->phase == ENDING && now >= l->look_at)
             l->look_at = now + LOOK_WHILE_ENDING;
     }

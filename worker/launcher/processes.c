@@ -142,21 +142,14 @@ static bool has_signal(pid_t pid, const char *set, int number)
 struct choice {
     const struct process *table;
     size_t count;
-    struct told_first *first;
+    struct process *chosen;
+    size_t room, taken;
 };
-
-#define ROOM(of) (sizeof(of) / sizeof *(of))
 
 static void take(struct choice *c, const struct process *process)
 {
-    if (c->first->told_count < ROOM(c->first->told))
-        c->first->told[c->first->told_count++] = *process;
-}
-
-static void take_reader(struct choice *c, const struct process *process)
-{
-    if (c->first->reader_count < ROOM(c->first->readers))
-        c->first->readers[c->first->reader_count++] = *process;
+    if (c->taken < c->room)
+        c->chosen[c->taken++] = *process;
 }
 
 /* Shells start what they don't wait for with SIGINT ignored, where nobody sits at a terminal. */
@@ -165,7 +158,7 @@ static bool is_in_background(const struct process *process) { return has_signal(
 static void choose(struct choice *c, const struct process *process, int deep)
 {
     const struct process *waited_for = NULL;
-    size_t before = c->first->told_count;
+    size_t before = c->taken;
 
     if (deep == SHELLS_DEEP || !is_shell(process->pid)) {
         take(c, process);
@@ -180,30 +173,25 @@ static void choose(struct choice *c, const struct process *process, int deep)
              (child->started == waited_for->started && child->pid < waited_for->pid)))
             waited_for = child;
     }
-    for (size_t i = 0; i < c->count && waited_for != NULL; i++) {
-        const struct process *child = &c->table[i];
-        if (child != waited_for && child->parent == process->pid && lives(child) && !is_in_background(child))
-            take_reader(c, child);
-    }
     if (waited_for != NULL)
         choose(c, waited_for, deep + 1);
     /* A shell with a trap that only waits hears the signal, and passes it on as its author meant. */
     for (size_t i = 0; i < c->count && waited_for == NULL && !has_trap; i++)
         if (c->table[i].parent == process->pid && lives(&c->table[i]))
             choose(c, &c->table[i], deep + 1);
-    if (has_trap || c->first->told_count == before)
+    if (has_trap || c->taken == before)
         take(c, process);
 }
 
-void first_to_end(bool is_init, pid_t main_pid, struct told_first *first)
+size_t first_to_end(bool is_init, pid_t main_pid, struct process *chosen, size_t room)
 {
-    struct choice c = {.first = first};
+    struct choice c = {.chosen = chosen, .room = room};
 
-    *first = (struct told_first){.told_count = 0};
     c.count = list_processes(is_init, &c.table);
     for (size_t i = 0; i < c.count; i++)
         if (c.table[i].pid == main_pid && lives(&c.table[i])) {
             choose(&c, &c.table[i], 0);
             break;
         }
+    return c.taken;
 }

@@ -109,25 +109,6 @@ def test_what_comes_last_through_a_pipe_arrives(launch: Runs, program: Path) -> 
     assert log.read_text() == "ready\nsaved batch\n"
 
 
-def test_a_slow_reader_at_the_end_of_a_pipe_has_read_what_came_last(launch: Runs, program: Path) -> None:
-    """It was told as soon as the first had ended, and the last line was lost on a busy machine."""
-    (program / "reader.py").write_text(
-        "import sys, time\n"
-        "for line in sys.stdin:\n"
-        "    time.sleep(0.4 if 'saved' in line else 0)\n"
-        "    print('read', line, end='', flush=True)\n"
-    )
-    script = f"{PYTHON} -IS {program}/trainer.py | {PYTHON} -IS {program}/reader.py; true"
-    assert b"read saved batch" in stopped(launch.sh(script), ready=b"read ready")
-
-
-@pytest.mark.slow
-def test_a_reader_that_does_not_end_with_its_input_is_told_too(launch: Runs, program: Path) -> None:
-    told = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'told'), sys.exit(0)))"
-    (program / "deaf.py").write_text(told + "\nos.write(1, b'ready\\n')\nwhile True: time.sleep(0.02)")
-    assert b"told" in stopped(launch.sh(f"{PYTHON} -IS {program}/trainer.py | {PYTHON} -IS {program}/deaf.py; true"))
-
-
 def test_the_others_are_told_once_the_first_has_ended(launch: Runs, program: Path) -> None:
     helper = (
         "import os, signal, sys, time\\n"
