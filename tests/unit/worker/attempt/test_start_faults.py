@@ -155,6 +155,42 @@ def fault(
         (EXEC, "EIO", "/app/run: I/O error", AS_ENTRY, PLATFORM, "/app/run: I/O error."),
         (WORKDIR, "ESTALE", "/app: Stale file handle", {}, PLATFORM, "/app: Stale file handle."),
         (SETUP, "EACCES", "the streams", {}, PLATFORM, "the streams."),
+        *(
+            (
+                WORKDIR,
+                errno,
+                "there is no /data/1, and",
+                {"working_dir": "/data/1"},
+                PLATFORM,
+                "there is no /data/1, and.",
+            )
+            for errno in ("ENOSPC", "EDQUOT", "EROFS")
+        ),
+        (
+            WORKDIR,
+            "EROFS",
+            "there is no /root/datasets/a/x",
+            {"working_dir": "/root/datasets/a/x"},
+            BAD,
+            "The job's `working_dir` says /root/datasets/a/x, but there is no /root/datasets/a/x. Name another working "
+            "folder; one that is not there is made.",
+        ),
+        # A name with a word of the launcher in it.
+        *(
+            (EXEC, "ENOENT", said, {"command": (program,)}, COMMAND, f"The image has no program {program!r}.")
+            for program, said in (
+                ("data-loader", "no program data-loader in the PATH /opt/interpreter/which is not there"),
+                ("/app/loader.py", "/app/loader.py: No such file or directory"),
+            )
+        ),
+        (
+            EXEC,
+            "ENOENT",
+            "no program bash in the PATH /opt/downloader/bin",
+            {"shell": Shell.BASH},
+            COMMAND,
+            "This image has no bash. Use `shell: sh`, or give the command as a list.",
+        ),
         (WORKDIR, "EACCES", "/root/code", {"code": "sha256:1"}, PLATFORM, "/root/code."),
     ],
 )
