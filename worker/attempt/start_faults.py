@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.jobfile.spec import Entrypoint, RunAs
 from headway.model.reasons import EndReason, EndWord
+from headway.safe_text import printable_text
 from headway.units import format_size
 
 from ..box import EndRecord, StartStage
@@ -90,9 +91,11 @@ def start_fault(record: EndRecord, node: str, asked: StartAsked) -> EndReason:
                 reason = _of_working_dir(errno, said, asked)
             case StartStage.USER:
                 reason = _of_user(errno, said, asked)
-    return reason or EndReason(
+    reason = reason or EndReason(
         EndWord.START_FAILED, detail=f"Its process could not be started on {node}: {record.error or errno}."
     )
+    # Names of files and an image's config may hold anything.
+    return replace(reason, detail=printable_text(reason.detail))
 
 
 def _is_read_only(errno: str, asked: StartAsked) -> bool:

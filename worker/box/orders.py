@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from headway.safe_text import printable_text
+from headway.safe_text import printable_text, valid_text
 
 from .files import encode_value, number, open_regular, optional_number, read_pairs, read_small, write_atomic
 from .layout import Box
@@ -149,7 +149,7 @@ def read_end(box: Box) -> EndRecord | None:
             signal=optional_number(path, "signal", pairs),
             stop_word=StopWord(pairs["stop_word"]) if pairs.get("stop_word") else None,
             errno=pairs.get("errno") or None,
-            error=printable_text(pairs.get("error", "")) or None,
+            error=valid_text(pairs.get("error", "")) or None,
             stage=StartStage(pairs["stage"]) if pairs.get("stage") else None,
             started_wall_ns=optional_number(path, "started_wall_ns", pairs),
             ended_wall_ns=optional_number(path, "ended_wall_ns", pairs) or 0,
