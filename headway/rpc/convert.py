@@ -172,9 +172,8 @@ def end_reason(message: pb.EndReason) -> EndReason:
 
 
 def end_reason_to_pb(reason: EndReason) -> pb.EndReason:
-    return pb.EndReason(
-        word=reason.word.value, exit_code=reason.exit_code, signal=reason.signal, detail=valid_text(reason.detail)
-    )
+    detail = valid_text(reason.detail)
+    return pb.EndReason(word=reason.word.value, exit_code=reason.exit_code, signal=reason.signal, detail=detail)
 
 
 def wait_reason(message: pb.WaitReason) -> WaitReason:

@@ -127,9 +127,8 @@ class TaskExecutor:
             if self.record.stage is not AttemptStage.LIVE:
                 raise
             log.error("attempt.end_without_words", attempt=str(self.record.attempt), exc=error)
-            await self._finish.record_end(
-                replace(decision, reason=replace(decision.reason, detail=""), warnings=()), end
-            )
+            bare = replace(decision, reason=replace(decision.reason, detail=""), warnings=())
+            await self._finish.record_end(bare, end)
 
     async def _after_crash(self, error: Exception) -> tuple[EndDecision, EndRecord | None]:
         """The attempt is ended. What its launcher wrote down before still counts."""

@@ -19,6 +19,7 @@ IMAGE = LocalImage("sha256:1", entrypoint=("/app/run", "-x"), working_dir="/app"
 AS_ENTRY: dict[str, Any] = {"command": ("9",), "entrypoint": Entrypoint.IMAGE}
 AS_USER: dict[str, Any] = {"user": RunAs.IMAGE}
 LIST: dict[str, Any] = {"command": ("/app/run", "9")}
+SHELL = "The shell of the job's `command` can't be run"
 IS_FILE = "/app is a file there"
 REBUILD = "Build it with a program that runs, or leave `entrypoint: image` out of the job."
 SAYS = 'The image says ENTRYPOINT ["/app/run", "-x"], but'
@@ -156,14 +157,7 @@ def fault(
         (WORKDIR, "ESTALE", "/app: Stale file handle", {}, PLATFORM, "/app: Stale file handle."),
         (SETUP, "EACCES", "the streams", {}, PLATFORM, "the streams."),
         *(
-            (
-                WORKDIR,
-                errno,
-                "there is no /data/1, and",
-                {"working_dir": "/data/1"},
-                PLATFORM,
-                "there is no /data/1, and.",
-            )
+            (WORKDIR, errno, "there is no /d/1", {"working_dir": "/d/1"}, PLATFORM, "there is no /d/1.")
             for errno in ("ENOSPC", "EDQUOT", "EROFS")
         ),
         (
@@ -175,6 +169,7 @@ def fault(
             "The job's `working_dir` says /root/datasets/a/x, but there is no /root/datasets/a/x. Name another working "
             "folder; one that is not there is made.",
         ),
+        (EXEC, "ENOEXEC", "/a\u2028\x1bb is empty", {}, COMMAND, f"{SHELL}: /a\ufffd\ufffdb is empty."),
         # A name with a word of the launcher in it.
         *(
             (EXEC, "ENOENT", said, {"command": (program,)}, COMMAND, f"The image has no program {program!r}.")

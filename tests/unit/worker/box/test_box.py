@@ -182,7 +182,7 @@ def test_names_of_programs_in_an_end_record_are_one_line_of_text(tmp_path: Path)
     """The kernel cuts a name inside a letter, and a program may name itself with any bytes."""
     box = boxes.create(tmp_path / "box")
     names = "\u043e\u0431\u0443\udcd0/x\ny"
-    boxes.write_end(box, EndRecord(BoxEnd.EXITED, exit_code=0, left=2, left_names=names, error="caf\udce9"))
+    boxes.write_end(box, EndRecord(BoxEnd.EXITED, exit_code=0, left=2, left_names=names, error="caf\udce9\n"))
     end = boxes.read_end(box)
     assert end is not None
-    assert (end.left_names, end.error) == ("\u043e\u0431\u0443\ufffd/x\ufffdy", "caf\ufffd")
+    assert (end.left_names, end.error) == ("\u043e\u0431\u0443\ufffd/x\ufffdy", "caf\ufffd\n")

@@ -115,7 +115,7 @@ def test_names_that_are_no_utf8_or_cut_inside_a_letter_are_valid_text(launch: Ru
     program.chmod(0o755)
     said = launch(str(program)).end().error
     assert said == (
-        f"the first line of {program} names the interpreter /opt/caf\ufffd/\ufffd[31m/python, which is not there"
+        f"the first line of {program} names the interpreter /opt/caf\ufffd/\x1b[31m/python, which is not there"
     )
     for cut in range(2):
         program = folder / ("x" * cut + "\u043c\u043e\u0434" * 25)
