@@ -46,6 +46,13 @@ struct round {
     bool input_may_end; /* readers of pipes are left alone for a moment */
 };
 
+/* Whether its work may be done once nothing comes through its pipe any more. */
+static bool ends_with_input(const struct process *process)
+{
+    return !is_in(held, held_count, process) && pipe_at(process->pid, 0) != 0;
+}
+
+/* Always true: it is to be waited for. */
 static bool tell(struct round *r, const struct process *process)
 {
     say(r->box, "TERM goes to %s (%d)%s", process->name, (int)process->pid, r->ending->rounds == 0 ? " first" : "");
@@ -139,7 +146,8 @@ static bool feeds(struct round *r, const struct process *child, uint64_t pipe)
     return false;
 }
 
-/* The first program of the pipe that the shell waits for, or NULL. That pipe is what it started last. */
+/* The first program of the pipe that the shell waits for, or NULL. That pipe is what it started last. Where nobody may
+ * see pipes, the program that has lived longest stands for it. */
 static struct child *waited_for(struct round *r, struct child *children, size_t count)
 {
     struct child *first = NULL, *before;
@@ -148,7 +156,8 @@ static struct child *waited_for(struct round *r, struct child *children, size_t 
     for (size_t i = 0; i < count; i++)
         if (children[i].place >= READ &&
             (first == NULL || children[i].place > first->place ||
-             (children[i].place == first->place && is_newer(&children[i].process, &first->process))))
+             (children[i].place == first->place &&
+              is_newer(&children[i].process, &first->process) == may_see_pipes(children[i].process.pid))))
             first = &children[i];
     while (first != NULL && !first->taken) {
         first->taken = true;

@@ -201,6 +201,7 @@ bool look_again(const struct process *process, struct process *now);
 /* Whether a signal is in a set of its status, as "SigIgn:" or "SigCgt:". */
 bool has_signal(pid_t pid, const char *set, int number);
 enum waiter waiter_kind(pid_t pid);
+bool may_see_pipes(pid_t pid);
 /* The pipe behind a descriptor. 0: something else is there, or nobody may know. */
 uint64_t pipe_at(pid_t pid, int fd);
 /* Whether a process has the end of a pipe that is written, or read. */

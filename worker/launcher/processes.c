@@ -3,6 +3,7 @@
 #include "launcher.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,17 @@ static uint64_t pipe_behind(const char *path)
 
     link[size > 0 ? size : 0] = '\0';
     return strncmp(link, "pipe:[", 6) == 0 ? strtoull(link + 6, NULL, 10) : 0;
+}
+
+bool may_see_pipes(pid_t pid)
+{
+    char path[64], link[64];
+
+    snprintf(path, sizeof path, "/proc/%d/fd/0", (int)pid);
+    look_as(pid);
+    bool may = readlink(path, link, sizeof link) >= 0 || (errno != EACCES && errno != EPERM);
+    look_as_ourselves();
+    return may;
 }
 
 uint64_t pipe_at(pid_t pid, int fd)
