@@ -87,8 +87,8 @@ enum place {
 
 struct child {
     struct process process;
-    enum place place;
-    bool taken;
+    enum place place; /* of a shell's child */
+    bool taken; /* a member of the pipe */
 };
 
 static enum place place_of(const struct process *child, const struct process *shell)
@@ -164,7 +164,7 @@ static struct child *waited_for(struct round *r, struct child *children, size_t 
         pipe = pipe_at(first->process.pid, 0);
         before = NULL;
         for (size_t i = 0; i < count && pipe != 0 && before == NULL; i++)
-            if (!children[i].taken && children[i].place >= READ && feeds(r, &children[i].process, pipe))
+            if (!children[i].taken && children[i].place >= UNSURE && feeds(r, &children[i].process, pipe))
                 before = &children[i];
         if (before != NULL)
             first = before;
@@ -240,23 +240,21 @@ static bool choose(struct round *r, const struct process *process, int deep)
     return deep > 0 || has_trap ? tell(r, process) : false;
 }
 
-/* The main process. Once that is gone, those that it left behind: the launcher is their parent now. */
+/* The main process. After the first round also those whose parents have ended: the launcher is their parent now. */
 static bool choose_next(struct round *r)
 {
     struct process launcher = {.pid = getpid()};
-    size_t count, before = told_count;
+    size_t count, others = 0, before = told_count;
     struct child *roots = children_of(r, &launcher, &count);
     bool somebody = false;
 
     for (size_t i = 0; i < count; i++)
-        roots[i].taken = roots[i].process.pid == r->ending->main_pid;
-    for (size_t i = 0; i < count && !somebody; i++)
-        if (roots[i].taken) {
+        if (roots[i].process.pid == r->ending->main_pid)
             somebody = choose(r, &roots[i].process, 0);
-            count = 0;
-        }
-    if (count > 0)
-        somebody = choose_all(r, roots, count, 1);
+        else
+            roots[others++] = roots[i];
+    if (r->ending->rounds > 0 || !somebody)
+        somebody = choose_all(r, roots, others, 1) || somebody;
     free(roots);
     if (told_count > before) {
         r->ending->rounds++;
