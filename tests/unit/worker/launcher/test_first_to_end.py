@@ -20,11 +20,12 @@ from worker.box import BoxEnd, StopWord
 
 # Asks its helper for one more answer after the TERM, as a trainer asks its data loaders; a helper dies of a TERM.
 TRAINER = """
-import os, signal, socket, subprocess
+import os, signal, socket, subprocess, time
 ours, theirs = socket.socketpair()
 helper = subprocess.Popen(["cat"], stdin=theirs, stdout=theirs)
 theirs.close()
 def save(number, frame):
+    time.sleep(0.05)
     try:
         ours.sendall(b"batch")
         answer = ours.recv(9)
@@ -150,6 +151,10 @@ def test_the_launcher_needs_no_power_to_tell_a_program_from_what_reads_its_outpu
 def test_a_shell_that_passes_the_signal_on_is_told_alone(launch: Runs, program: Path, shell: str) -> None:
     script = f"trap 'kill -TERM $!' TERM; {PYTHON} -IS {program}/counter.py & wait; wait"
     assert b"heard 1\n" in stopped(launch(shell, "-c", script))
+    usr1 = "import signal; print('ready', flush=True); print('got', signal.sigwait({signal.SIGUSR1}).name, flush=True)"
+    blocked = f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGUSR1}}); {usr1}"
+    script = f"trap 'kill -USR1 $!; wait $!; exit' TERM; {PYTHON} -ISc \"{blocked}\" & wait"
+    assert b"got SIGUSR1\n" in stopped(launch(shell, "-c", script))
 
 
 def test_the_trap_of_a_shell_runs_after_the_program_that_it_waits_for(launch: Runs, program: Path) -> None:
