@@ -22,11 +22,13 @@ from .asgi.application import application
 from .asgi.server import WebServer
 from .auth.accounts import Accounts
 from .auth.groups import Groups
+from .auth.model import Account
 from .cluster.queue_and_nodes import QueueAndNodes
 from .cluster.usage import UsageReports
 from .code.service import CodeLimits, CodeSnapshots
 from .datasets.build import build as build_datasets
 from .files.homes import Homes
+from .files.mount_rights import MountRightsWatch
 from .files.quotas import SpaceQuotas
 from .files.service import Files
 from .files.trash import Trash
@@ -141,6 +143,9 @@ def assemble(
     mount = MountProbe(layout, cluster)
     process = JobFileProcess(clock)
     service.on_stop(process.close)
+    mount_rights = MountRightsWatch(layout, mount, accounts, clock)
+    service.on_stop(mount_rights.close)
+    service.side_task("mount rights", mount_rights.run)
     homes = Homes(layout, mount, accounts, clock)
     service.on_stop(homes.close)
     spaces = SpaceQuotas(
@@ -229,13 +234,18 @@ def assemble(
         datasets=datasets,
         code=code,
     )
+
+    def refuses_work(account: Account) -> str:
+        mount_rights.require_home(account)
+        return spaces.refuse_new_work(account)
+
     return Parts(
         settings=settings,
         clock=clock,
         accounts=accounts,
         account_jobs=account_jobs,
         removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
-        submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
+        submit=Submit(services, process, pinning, uses, refuses_work),
         jobs=jobs,
         job_folders=job_folders,
         job_events=job_events,
@@ -257,7 +267,7 @@ def assemble(
         registries=registries,
         pinning=pinning,
         hub=hub,
-        readiness=Readiness(service.health, services, mount),
+        readiness=Readiness(service.health, services, mount, lambda: mount_rights.sentence),
         metrics=metrics,
         numbers=HttpNumbers(metrics.registry, lambda: hub.streams + event_reading.streams),
     )

@@ -44,7 +44,8 @@ class RuntimeRefused(HeadwayError):
     * GPU_FAILED: the engine can't give the device to the container.
 
     A full disk of the engine is IMAGE_PULL_FAILED or START_FAILED with ``elsewhere``, never DISK_FULL.
-    ``elsewhere``: a retry should prefer another machine. The message is one sentence for the user, without the wrappers
+    ``elsewhere``: a retry should prefer another machine. ``of_node``: it was known already that this machine can't run
+    it, so the attempt counts against nobody. The message is one sentence for the user, without the wrappers
     of the engine's errors.
     """
 
@@ -53,10 +54,11 @@ class RuntimeRefused(HeadwayError):
     slug: ClassVar[str] = "runtime-refused"
     title: ClassVar[str] = "The container engine refused"
 
-    def __init__(self, message: str, *, word: EndWord, elsewhere: bool = False) -> None:
+    def __init__(self, message: str, *, word: EndWord, elsewhere: bool = False, of_node: bool = False) -> None:
         super().__init__(message)
         self.word = word
         self.elsewhere = elsewhere
+        self.of_node = of_node
 
 
 class NotEnoughDisk(RuntimeRefused):

@@ -190,7 +190,8 @@ def nodes_show(node_id: str, output: str) -> None:
     click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
     for gpu in node["gpus"]:
         state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"
-        click.echo(f"GPU {gpu['uuid']} {safe(gpu['model'])} {size(gpu['memory_bytes'])}: {state} {safe(gpu['note'])}")
+        model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
+        click.echo(f"GPU {gpu['uuid']} {model} {size(gpu['memory_bytes'])}: {state} {safe(gpu['note'])}".rstrip())
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
     if node["images"]:

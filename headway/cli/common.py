@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..client import Client, Profile
 from ..model.tones import Tone, tone_of
@@ -198,6 +199,11 @@ class ReferenceType(click.ParamType):  # type: ignore[type-arg]
             forms = " or ".join(["ID", "ID/TASK", "ID/TASK/ATTEMPT"][: self.most])
             self.fail(f"{value!r} names too much: {forms} is wanted", param, ctx)
         return Reference.parse(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from .completion import references
+
+        return references(incomplete, self.most)
 
 
 def task_exit_status(task: dict[str, Any]) -> int:

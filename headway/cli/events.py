@@ -56,7 +56,7 @@ def _whole_id(http: Client, job: str) -> str:
     if not job:
         return ""
     try:
-        return str(http.ask("GET", f"/jobs/{quote(job, safe='')}", params={"tasks_limit": 0})["id"])
+        return str(http.ask("GET", f"/jobs/{quote(http.meant(job), safe='')}", params={"tasks_limit": 0})["id"])
     except Refused as refused:
         if refused.status != 404:
             raise

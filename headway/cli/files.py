@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,11 +13,15 @@ import click
 
 from ..client import Client, Refused
 from ..errors import Conflict
+from ..units import counted
 from .common import ago, client, output_option, print_json, safe, size, span, table, whole_file
-from .transfer import progress
+from .completion import remote_files
+from .transfer import progress, run_all
 
 # From so many bytes on an upload that is cut off goes on where it was.
 _RESUMABLE_BYTES = 8 << 20
+# So many files on their way at once: small ones wait for the line, and not for the disk.
+_LANES = 8
 
 
 @click.group()
@@ -25,7 +30,7 @@ def files() -> None:
 
 
 @files.command("ls")
-@click.argument("path", default="")
+@click.argument("path", default="", shell_complete=remote_files)
 @output_option
 def ls(path: str, output: str) -> None:
     """List a folder."""
@@ -51,7 +56,7 @@ def ls(path: str, output: str) -> None:
 
 
 @files.command("get")
-@click.argument("path")
+@click.argument("path", shell_complete=remote_files)
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Fetch a folder with all that is in it, as a ZIP archive.")
 def get(path: str, target: Path | None, recursive: bool) -> None:
@@ -73,7 +78,7 @@ def get(path: str, target: Path | None, recursive: bool) -> None:
 
 @files.command("put")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.argument("path", required=False)
+@click.argument("path", required=False, shell_complete=remote_files)
 @click.option("-r", "--recursive", is_flag=True, help="Put a folder with all that is in it.")
 def put(source: Path, path: str | None, recursive: bool) -> None:
     """Put a file (or, with -r, a folder) at PATH of your personal space; its own name by default.
@@ -90,33 +95,51 @@ def put(source: Path, path: str | None, recursive: bool) -> None:
             _make_folder(http, target)
             _put_folder(http, source, target)
         else:
-            _put_file(http, source, target)
+            with progress(f"put {source.name}", source.stat().st_size) as step:
+                _put_file(http, source, target, step)
 
 
-def _put_file(http: Client, source: Path, target: str) -> None:
-    length = source.stat().st_size
-    with progress(f"put {source.name}", length) as step:
-        if length < _RESUMABLE_BYTES:
-            http.put_file(target, source, step, parents=True)
-            return
-        from ..client.uploads import upload
+def _put_file(http: Client, source: Path, target: str, step: Callable[[int], None]) -> None:
+    if source.stat().st_size < _RESUMABLE_BYTES:
+        http.put_file(target, source, step, parents=True)
+        return
+    from ..client.uploads import upload
 
-        status = upload(http, "files", source, {"path": target}, step)
+    status = upload(http, "files", source, {"path": target}, step)
     if status["state"] == "failed":
         raise Conflict(status["problem"]["detail"])
 
 
 def _put_folder(http: Client, source: Path, target: str) -> None:
+    folders, found, left_out = _walk(source)
     # It has begun, so a server that is started anew meanwhile is waited for.
+    for below in folders:
+        http.patiently(partial(_make_folder, http, f"{target}/{below}"))
+    with progress(f"put {source.name}", sum(length for _, length in found)) as step:
+        run_all(
+            (partial(http.patiently, partial(_put_file, http, source / b, f"{target}/{b}", step)) for b, _ in found),
+            lanes=_LANES,
+        )
+    if left_out:
+        click.echo(f"headway: {counted(left_out, 'thing')} left out: links to folders, or no file at all", err=True)
+
+
+def _walk(source: Path) -> tuple[list[str], list[tuple[str, int]], int]:
+    """The folders below ``source``, outer ones first; the files with their lengths in bytes; how many other things."""
+    folders, found, left_out = [], [], 0
     for folder, names, file_names in os.walk(source):
-        names.sort()
-        below = Path(folder).relative_to(source).as_posix()
-        place = target if below == "." else f"{target}/{below}"
-        for name in names:
-            http.patiently(partial(_make_folder, http, f"{place}/{name}"))
+        here = Path(folder)
+        linked = {name for name in names if (here / name).is_symlink()}
+        left_out += len(linked)
+        names[:] = sorted(set(names) - linked)
+        below = here.relative_to(source)
+        folders += [(below / name).as_posix() for name in names]
         for name in sorted(file_names):
-            if (Path(folder) / name).is_file():
-                http.patiently(partial(_put_file, http, Path(folder) / name, f"{place}/{name}"))
+            if (here / name).is_file():
+                found.append(((below / name).as_posix(), (here / name).stat().st_size))
+            else:
+                left_out += 1
+    return folders, found, left_out
 
 
 def _make_folder(http: Client, path: str) -> None:
@@ -139,7 +162,7 @@ def rm(paths: tuple[str, ...], recursive: bool, permanent: bool) -> None:
 
 
 @files.command("mkdir")
-@click.argument("path")
+@click.argument("path", shell_complete=remote_files)
 def mkdir(path: str) -> None:
     """Make a folder."""
     with client() as http:
@@ -147,7 +170,7 @@ def mkdir(path: str) -> None:
 
 
 @files.command("mv")
-@click.argument("path")
+@click.argument("path", shell_complete=remote_files)
 @click.argument("to")
 def mv(path: str, to: str) -> None:
     """Move or rename."""

@@ -1,4 +1,4 @@
-"""ps, show, explain, wait, cancel, retry, clone, hold, release."""
+"""show, explain, wait, cancel, retry, clone, hold, release."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import uuid
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -30,47 +31,9 @@ from .common import (
 )
 from .history import show_history
 from .priority import priority_lines
+from .ps import ran
 from .retention import kept_line
 from .start_times import place_line
-
-
-@click.command()
-@click.option("-a", "--all", "everybody", is_flag=True, help="Everybody's jobs, not only your own.")
-@click.option("-s", "--state", help="Only jobs in this state, for instance RUNNING.")
-@click.option("-q", "--query", help="Part of the name, or the start of the id.")
-@click.option("-n", "--limit", default=25, show_default=True, type=click.IntRange(1), help="Show at most this many.")
-@output_option
-def ps(everybody: bool, state: str | None, query: str | None, limit: int, output: str) -> None:
-    """List jobs, newest first."""
-    with client() as http:
-        owner = None if everybody else http.me()["name"]
-        jobs = list(http.jobs(owner=owner, state=state.upper() if state else None, q=query, limit=limit))
-    if output == "json":
-        print_json(jobs)
-        return
-    rows = [
-        [
-            job["id"],
-            tone(job["state"]) + (" held" if job["held"] else ""),
-            _progress(job),
-            job["owner"],
-            ago(job["submitted_at"]),
-            span(_ran(job)),
-            safe(job["name"]),
-        ]
-        for job in jobs
-    ]
-    table(["id", "state", "tasks", "owner", "submitted", "ran", "name"], rows)
-
-
-def _progress(job: dict[str, Any]) -> str:
-    return f"{job['tasks_by_state'].get('SUCCEEDED', 0)}/{job['task_count']}"
-
-
-def _ran(job: dict[str, Any]) -> float | None:
-    if job["started_at"] is None:
-        return None
-    return float((job["ended_at"] or time.time()) - job["started_at"])
 
 
 def _task_ran(task: dict[str, Any]) -> float | None:
@@ -79,7 +42,7 @@ def _task_ran(task: dict[str, Any]) -> float | None:
     measured = [a["phases"].get("running_s") for a in task["attempts"] if a["number"] == task["attempt"]]
     if task["ended_at"] is not None and measured and measured[0] is not None:
         return float(measured[0])
-    return _ran(task)
+    return ran(task)
 
 
 @click.command()
@@ -113,6 +76,8 @@ def show(reference: Reference, output: str) -> None:
             [task["name"], tone(task["state"]), tries, span(_task_ran(task)), task["node_id"] or "-", _why(task)]
         )
     table(["task", "state", "attempt", "ran", "node", ""], rows)
+    if any(attempt.get("gpus_simulated") for task in tasks for attempt in task["attempts"]):
+        click.echo("\nIts GPUs are only simulated: its tasks get no device.")
     for line in _pinned(tasks):
         click.echo(line)
     if reference.task:
@@ -163,7 +128,8 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
     if phases:
         click.echo("  " + ", ".join(f"{name} {span(value)}" for name, value in phases.items()))
     if attempt["gpu_uuids"]:
-        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]))
+        simulated = " (only simulated)" if attempt.get("gpus_simulated") else ""
+        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]) + simulated)
     if attempt["peak_memory_bytes"]:
         click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
     if attempt["reason"]:
@@ -316,6 +282,7 @@ def extend(reference: Reference, by: str, force: bool, output: str) -> None:
     single task the job's ID is enough.
     """
     with client() as http:
+        reference = replace(reference, job=http.meant(reference.job))
         task = reference.task or _only_task(http, reference.job)
         answer = http.ask(
             "POST",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,6 +39,7 @@ def logs(reference: Reference, follow: bool, stream: str, tail: int | None, arch
     Standard error of the task goes to standard error here.
     """
     with client() as http:
+        reference = replace(reference, job=http.meant(reference.job))
         if archive is not None:
             _write_archive(http, reference, archive)
             return
@@ -52,13 +55,13 @@ def logs(reference: Reference, follow: bool, stream: str, tail: int | None, arch
                 click.echo(f"==> {name} <==", err=True)
             for one in streams:
                 try:
-                    data = http.log(reference.job, name, attempt=reference.attempt, stream=one, tail=tail)
+                    for data in http.log_pieces(reference.job, name, attempt=reference.attempt, stream=one, tail=tail):
+                        _write(_target(one), data)
                 except Refused as refused:
                     # A task that has not started has no log; asked for by name that is an answer, among all it is not.
                     if refused.status != 404 or reference.task:
                         raise
                     continue
-                _write(_target(one), data)
 
 
 def _write_archive(http: Client, reference: Reference, archive: Path) -> None:
@@ -102,6 +105,22 @@ def follow_tasks(
     if failures:
         raise failures[0]
     return http.job(job_id)
+
+
+def follow_while_read(http: Client, job_id: str, names: list[str]) -> None:
+    """As ``follow_tasks``, of both streams. A reader that has enough, as in `headway run … | head`, ends the printing
+    and not the job: who called waits for its end."""
+    try:
+        follow_tasks(http, job_id, names, ["stdout", "stderr"])
+    except BrokenPipeError:
+        nobody_reads()
+
+
+def nobody_reads() -> None:
+    """Standard output leads nowhere from now on, so that what is still buffered fails nothing at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _guarded(work: Callable[[], None], failures: list[Exception]) -> Callable[[], None]:

@@ -7,7 +7,6 @@ with the task's own code.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from contextlib import nullcontext
 from importlib.metadata import entry_points
@@ -28,7 +27,8 @@ _COMMANDS = {
     "logout": (".session", "logout", "Forget the server's token."),
     "submit": (".submit", "submit", "Submit a job file."),
     "run": (".submit", "run", "Run one command as a job and stream its log."),
-    "ps": (".jobs", "ps", "List jobs."),
+    "ps": (".ps", "ps", "List jobs, or watch them."),
+    "last": (".ps", "last", "Print the id of your latest job."),
     "show": (".jobs", "show", "Show one job with its tasks and attempts."),
     "explain": (".jobs", "explain", "Say why a task waits."),
     "logs": (".logs", "logs", "Print or follow logs."),
@@ -55,6 +55,8 @@ _COMMANDS = {
     "groups": (".market.groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".market.registry", "registry", "Credentials for image registries."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
+    "completion": (".completion", "completion", "Print what a shell needs to complete commands and ids."),
+    "help": (".completion", "help_", "Show the help of a command."),
     "simulate": ("", "simulate", "Run a trace under several policies of the queue, and compare."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
@@ -84,6 +86,12 @@ class _LazyGroup(click.Group):
             if sentence is None:
                 raise
             raise sentence from error
+        except BrokenPipeError:
+            # `headway logs … | head`: the reader has enough. Click would call that a failure.
+            from .logs import nobody_reads
+
+            nobody_reads()
+            return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Without importing a single command.
@@ -98,11 +106,10 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            import difflib
+            from .habits import advice
 
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean `headway {near[0]}`?" if near else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx=ctx)
+            hint = advice(args[0], _COMMANDS)
+            raise click.UsageError(f"There is no command {args[0]!r}.{' ' if hint else ''}{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -159,7 +166,7 @@ def exit_status(error: errors.HeadwayError) -> int:
 def main() -> None:
     """The console script."""
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(standalone_mode=False, complete_var="_HEADWAY_COMPLETE")
     except click.exceptions.Exit as stop:
         status = stop.exit_code
     except click.ClickException as error:
@@ -170,10 +177,6 @@ def main() -> None:
         status = 130
     except errors.HeadwayError as error:
         status = report(error)
-    except BrokenPipeError:
-        # `headway logs … | head`: the reader has enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
     except OSError as error:
         # A file of this machine: no such folder, no right, disk full.
         where = f"{error.filename2 or error.filename}: " if error.filename else ""

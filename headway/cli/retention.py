@@ -55,8 +55,9 @@ def delete(references: tuple[Reference, ...]) -> None:
     """Delete ended jobs for good, with their logs. What they used stays in the usage by day."""
     with client() as http:
         for reference in references:
-            http.ask("DELETE", f"/jobs/{quote(reference.job, safe='')}")
-            click.echo(f"{reference.job} deleted")
+            job = http.meant(reference.job)
+            http.ask("DELETE", f"/jobs/{quote(job, safe='')}")
+            click.echo(f"{job} deleted")
 
 
 @click.group()

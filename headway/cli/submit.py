@@ -17,9 +17,10 @@ from ..errors import JobFileInvalid
 from ..jobfile.spec import TASK
 from ..jobfile.table import Option, Table, TaskField
 from ..units import counted
+from . import completion
 from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
-from .logs import follow_tasks
+from .logs import follow_while_read
 from .start_times import print_preview
 from .transfer import progress
 
@@ -42,6 +43,14 @@ _ADVICE = 5
     help="Check the job and store nothing. Prints the order of its tasks, their estimated starts, and timeout advice.",
 )
 @click.option("--allow-unsatisfiable", is_flag=True, help="Queue the job even if no machine can run it yet.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a field of each task in place of what FILE says, as in timeout=1h, gpus=2, env.LR=0.1; of one task as in "
+    "train.gpus=2; name or priority of the job. May be given several times.",
+)
 @click.option("--request-id", help="An id of your choice: a second submit with the same id makes no second job.")
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @output_option
@@ -51,6 +60,7 @@ def submit(
     follow: bool,
     dry_run: bool,
     allow_unsatisfiable: bool,
+    changes: tuple[str, ...],
     request_id: str | None,
     code: Path | None,
     output: str,
@@ -66,6 +76,7 @@ def submit(
             allow_unsatisfiable=allow_unsatisfiable,
             request_id=request_id,
             code=_snapshot(http, code),
+            changes=changes,
         )
         for warning in answer["warnings"]:
             click.echo(f"headway: warning: {warning}", err=True)
@@ -126,7 +137,7 @@ def _of_tasks(advice: dict[str, Any]) -> str:
 def _follow(http: Client, job_id: str, output: str) -> int:
     try:
         names = [t["name"] for t in http.job(job_id, attempts=False)["tasks"]]
-        follow_tasks(http, job_id, names, ["stdout", "stderr"])
+        follow_while_read(http, job_id, names)
         job = http.wait(job_id)
     except KeyboardInterrupt:
         come_back(job_id)
@@ -175,6 +186,7 @@ def options_of(table: Table, *, first: bool) -> Callable[[_Command], _Command]:
                 multiple=option.many,
                 metavar=option.metavar,
                 help=option.help,
+                shell_complete=completion.images if option.flag == "--image" else None,
             )(command)
         return command
 
@@ -206,7 +218,7 @@ def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: An
             return
         click.echo(f"headway: job {job_id}", err=True)
         try:
-            follow_tasks(http, job_id, ["main"], ["stdout", "stderr"])
+            follow_while_read(http, job_id, ["main"])
             task = http.wait(job_id)["tasks"][0]
         except KeyboardInterrupt:
             come_back(job_id)
@@ -224,11 +236,14 @@ def _submit_without_a_file(http: Client, job: dict[str, Any], code: str) -> dict
     try:
         return http.submit(json.dumps(job).encode(), media="application/json", code=code)
     except Refused as refused:
-        if not issubclass(refused.kind, JobFileInvalid) or not refused.problems:
+        if not refused.problems:
             raise
         problems = [replace(one, pointer="", line=None, column=None) for one in refused.problems]
+        sentence = refused.message
+        if issubclass(refused.kind, JobFileInvalid):  # its sentence is about a file, too
+            sentence = problems[0].message if len(problems) == 1 else f"{len(problems)} things are wrong:"
         raise Refused(
-            problems[0].message if len(problems) == 1 else f"{len(problems)} things are wrong:",
+            sentence,
             kind=refused.kind,
             status=refused.status,
             request_id=refused.request_id,

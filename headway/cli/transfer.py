@@ -3,13 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from .common import print_json, safe
+
+
+def run_all(calls: Iterable[Callable[[], object]], *, lanes: int) -> None:
+    """Makes the calls, some at a time. After the first that fails none is begun any more.
+
+    Raises: what that one raised, once those on their way have ended.
+    """
+    rest, lock = iter(calls), threading.Lock()
+    failures: list[BaseException] = []
+
+    def lane() -> None:
+        while not failures:
+            with lock:
+                call = next(rest, None)
+            if call is None:
+                return
+            try:
+                call()
+            except BaseException as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=lane, daemon=True) for _ in range(lanes)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.2)  # a join without limit would swallow Ctrl-C
+    except KeyboardInterrupt as error:
+        failures.append(error)
+        raise
+    if failures:
+        raise failures[0]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -14,13 +14,14 @@ from urllib.parse import quote
 import httpx
 
 from ..backoff import Backoff, grown_s
-from ..errors import Conflict, InvalidInput
+from ..errors import Conflict, InvalidInput, NotFound
 from ..states import JOB_ENDED
 from .connection import Connection, check_ours, read_json
 from .errors import NoService, NotHeadway, Refused
 from .profile import Profile
 
 _API = "/api/v1"
+LAST = "last"  # an id has no L
 _TRIES = 4
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 3.0
@@ -39,10 +40,18 @@ class Client:
     connection breaks. A lost answer never makes a second job.
     """
 
-    def __init__(self, profile: Profile, *, timeout_s: float = 30.0, transport: httpx.BaseTransport | None = None):
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        timeout_s: float = 30.0,
+        tries: int = _TRIES,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
         self.profile = profile
         self._connection = Connection(profile, timeout_s=timeout_s, transport=transport)
         self._http = self._connection.http
+        self._tries = tries
 
     def __enter__(self) -> Client:
         return self
@@ -57,7 +66,7 @@ class Client:
     def _send(
         self, method: str, path: str, *, repeat: bool = True, stream: bool = False, **kwargs: Any
     ) -> httpx.Response:
-        tries = _TRIES if repeat else 1
+        tries = self._tries if repeat else 1
         pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         for attempt in range(1, tries + 1):
             try:
@@ -142,13 +151,16 @@ class Client:
         allow_unsatisfiable: bool = False,
         request_id: str | None = None,
         code: str = "",
+        changes: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Submits a job file; the same ``request_id`` (made up when None) never makes a second job. ``code`` is the
-        snapshot for all tasks that name none; it has gone up, so a server that is started anew now is waited for."""
-        params = {
+        snapshot for all tasks that name none; it has gone up, so a server that is started anew now is waited for.
+        ``changes`` set fields in place of what the file says: ``timeout=1h``, ``train.gpus=2``."""
+        params: dict[str, Any] = {
             **({"dry_run": "true"} if dry_run else {}),
             **({"allow_unsatisfiable": "true"} if allow_unsatisfiable else {}),
             **({"code": code} if code else {}),
+            **({"set": list(changes)} if changes else {}),
         }
         headers = {"Content-Type": media, "Idempotency-Key": request_id or uuid.uuid4().hex}
 
@@ -174,27 +186,46 @@ class Client:
                 return
             params["cursor"] = page["next_cursor"]
 
+    def last(self) -> dict[str, Any]:
+        """The account's latest job.
+
+        Raises:
+            NotFound: it has none.
+        """
+        for job in self.jobs(owner=self.me()["name"], limit=1):
+            return job
+        raise NotFound("You have no job yet. `headway submit FILE` makes one.")
+
+    def meant(self, job_id: str) -> str:
+        """``job_id``, or the id of the latest job for `last`. It is looked up once, so that calls made again, or one
+        after another, mean the same job."""
+        return str(self.last()["id"]) if job_id == LAST else job_id
+
+    def _job(self, job_id: str) -> str:
+        """A job's id as a part of an address."""
+        return quote(self.meant(job_id), safe="")
+
     def job(self, job_id: str, *, attempts: bool = True) -> dict[str, Any]:
         """One job with tasks, edges and attempts; ``job_id`` may be shortened while unique. What could not be had is
         in ``missing``. Without ``attempts`` nothing is asked of TaskManager: no attempts, no places in the queue."""
         params = {} if attempts else {"attempts": "false"}
-        answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params=params)
+        answer: dict[str, Any] = self._json("GET", f"/jobs/{self._job(job_id)}", params=params)
         return answer
 
     def task(self, job_id: str, name: str) -> dict[str, Any]:
         """One task of a job with its attempts."""
-        path = f"/jobs/{quote(job_id, safe='')}/tasks/{quote(name, safe='')}"
+        path = f"/jobs/{self._job(job_id)}/tasks/{quote(name, safe='')}"
         answer: dict[str, Any] = self._json("GET", path)["task"]
         return answer
 
     def spec(self, job_id: str) -> dict[str, Any]:
         """The job file as it was submitted, loss-free."""
-        answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}/spec")
+        answer: dict[str, Any] = self._json("GET", f"/jobs/{self._job(job_id)}/spec")
         return answer
 
     def act(self, action: str, job_id: str, task: str = "") -> dict[str, Any]:
         """``action`` is cancel, retry, hold or release; on the whole job or one task."""
-        path = f"/jobs/{quote(job_id, safe='')}" + (f"/tasks/{quote(task, safe='')}" if task else "") + f"/{action}"
+        path = f"/jobs/{self._job(job_id)}" + (f"/tasks/{quote(task, safe='')}" if task else "") + f"/{action}"
         answer: dict[str, Any] = self._json("POST", path, headers={"Idempotency-Key": uuid.uuid4().hex})
         return answer
 
@@ -204,11 +235,12 @@ class Client:
         Raises:
             TimeoutError: it has not ended within ``timeout_s``.
         """
+        job_id = self.meant(job_id)
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         pauses = Backoff(poll_s, max(poll_s, 2.0), factor=1.3)
 
         def look() -> dict[str, Any]:
-            found: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params={"tasks_limit": 0})
+            found: dict[str, Any] = self._json("GET", f"/jobs/{self._job(job_id)}", params={"tasks_limit": 0})
             return found
 
         job = look()
@@ -223,15 +255,26 @@ class Client:
     # --- logs
 
     def _log_path(self, job_id: str, task: str, attempt: int | str, stream: str) -> str:
-        parts = [quote(p, safe="") for p in (job_id, task, str(attempt), stream)]
+        parts = [self._job(job_id), *(quote(p, safe="") for p in (task, str(attempt), stream))]
         return f"{_API}/jobs/{parts[0]}/tasks/{parts[1]}/attempts/{parts[2]}/logs/{parts[3]}"
 
     def log(
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
     ) -> bytes:
         """The bytes of one log so far; ``tail``: only its last bytes."""
+        return b"".join(self.log_pieces(job_id, task, attempt=attempt, stream=stream, tail=tail))
+
+    def log_pieces(
+        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
+    ) -> Iterator[bytes]:
+        """As ``log``, piece by piece, since a log may be large."""
         params = {"tail": tail} if tail is not None else {}
-        return self._send("GET", self._log_path(job_id, task, attempt, stream), params=params).content
+        path = self._log_path(job_id, task, attempt, stream)
+        with closing(self._send("GET", path, params=params, stream=True)) as response:
+            try:
+                yield from response.iter_bytes(_CHUNK)
+            except httpx.TransportError as error:
+                raise NoService("The log broke off; ask for it again.") from error
 
     def follow_log(
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", offset: int = 0
@@ -276,7 +319,7 @@ class Client:
 
     def logs_zip(self, job_id: str, target: BinaryIO) -> int:
         """Writes all logs of a job as a ZIP archive; returns its length in bytes."""
-        return self._download(f"{_API}/jobs/{quote(job_id, safe='')}/logs.zip", target)
+        return self._download(f"{_API}/jobs/{self._job(job_id)}/logs.zip", target)
 
     # --- the cluster
 
@@ -291,7 +334,7 @@ class Client:
 
     def decisions(self, job_id: str, task: str, *, limit: int = 20, before: int = 0) -> dict[str, Any]:
         """The passes that started something while the task waited, latest first."""
-        path = f"/jobs/{quote(job_id, safe='')}/tasks/{quote(task, safe='')}/decisions"
+        path = f"/jobs/{self._job(job_id)}/tasks/{quote(task, safe='')}/decisions"
         params = {"limit": limit, **({"before": before} if before else {})}
         answer: dict[str, Any] = self._json("GET", path, params=params)
         return answer
@@ -439,7 +482,7 @@ class Client:
         with closing(self._send("GET", path, stream=True, timeout=httpx.Timeout(60.0))) as response:
             # Files come as plain bytes whatever they hold; JSON is the listing of a folder.
             if folder is not None and response.headers.get("content-type", "").startswith("application/json"):
-                raise Conflict(f"`{folder or '/'}` is a folder: fetch its files one by one.")
+                raise Conflict(f"`{folder or '/'}` is a folder: `headway files get -r` fetches it as a ZIP archive.")
             try:
                 for data in response.iter_bytes(_CHUNK):
                     target.write(data)

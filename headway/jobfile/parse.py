@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from headway.errors import JobFileInvalid, Problem
+from headway.jobfile.changes import ChangedSource
 from headway.jobfile.check import Checker, JobFileLimits
 from headway.jobfile.source import (
     DocumentUnreadable,
@@ -101,14 +102,20 @@ class ParseResult:
 
 
 def check_job(
-    data: bytes | str | dict[str, Any], *, media: Media = "yaml", limits: JobFileLimits = DEFAULT_LIMITS
+    data: bytes | str | dict[str, Any],
+    *,
+    media: Media = "yaml",
+    limits: JobFileLimits = DEFAULT_LIMITS,
+    changes: Sequence[str] = (),
 ) -> ParseResult:
     """Reads a job file, or checks plain values (``media`` then says nothing). Never raises for what is in
-    it."""
+    it. ``changes`` are fields that were set from outside, see changes.py."""
     problems = Problems()
     with _gc_paused():
         try:
             source = ObjectSource(data) if isinstance(data, dict) else _source(data, media, limits)
+            if changes:
+                source = ChangedSource(source, changes)
         except DocumentUnreadable as unreadable:
             for problem in unreadable.problems:
                 problems.add(problem)

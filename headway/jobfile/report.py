@@ -90,6 +90,8 @@ class Report:
             self.skip()
             return
         place = self.source.place(path, of_key=of_key)
+        if origin := self.source.origin(path):
+            message = f"--set {quoted(origin)}: {message}"
         if word is None:
             word = str(path[-1]) if of_key else self.source.written(path)
         self._problems.add(

@@ -50,6 +50,9 @@ class Source(Protocol):
         """Where the value at the path (or its key) starts; for a path that isn't there, its nearest
         ancestor."""
 
+    def origin(self, path: Path) -> str:
+        """What set the value from outside of the document; empty: nothing did."""
+
     def written(self, path: Path) -> str | None:
         """The scalar at the path as it was typed, without quotes; None if there is no scalar."""
 
@@ -80,6 +83,9 @@ class ObjectSource:
 
     def place(self, path: Path, *, of_key: bool = False) -> SourcePosition:
         return NOWHERE
+
+    def origin(self, path: Path) -> str:
+        return ""
 
     def written(self, path: Path) -> str | None:
         at = self.value

@@ -73,6 +73,9 @@ class JsonSource:
             self._index = _Index(self._text)
         return self._index
 
+    def origin(self, path: Path) -> str:
+        return ""
+
     def forget_places(self) -> None:
         """Gives back what the places were read into; when one is asked for, it is read again."""
         self._index = None

@@ -259,6 +259,9 @@ class YamlSource:
         self._problem(node, message)
         return DocumentUnreadable(self.problems[-1])
 
+    def origin(self, path: Path) -> str:
+        return ""
+
     def forget_places(self) -> None:
         """Gives the nodes back, which are most of the memory; when a place is asked for, they are read again."""
         self._root = None

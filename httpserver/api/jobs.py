@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import StringConstraints
 
 from headway.errors import NotFound
 from headway.states import JobState
@@ -18,9 +19,15 @@ from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])
 
-JobRef = Annotated[str, Path(description="job id, or its start while that is unique", max_length=64)]
+_JOB_REF = "job id; or its start, or for a week its last five characters, while that is unique"
+JobRef = Annotated[str, Path(description=_JOB_REF, max_length=64)]
 TaskRef = Annotated[str, Path(description="task name", max_length=64)]
 
+_Change = Annotated[str, StringConstraints(max_length=4_000)]
+_CHANGES = (
+    "a field to set in place of what the file says, repeatable: `timeout=1h` and `gpus=2` of each task, `train.gpus=2` "
+    "of one, `name=…` and `priority=…` of the job"
+)
 _JOB_FILE: dict[str, Any] = {
     "required": True,
     "description": "A job file as JSON, or as YAML with Content-Type application/yaml.",
@@ -54,6 +61,7 @@ async def submit_job(
         str,
         Query(pattern="^(sha256:[0-9a-f]{64})?$", description="the snapshot (POST /code) for all tasks that name none"),
     ] = "",
+    set: Annotated[list[_Change] | None, Query(description=_CHANGES, max_length=100)] = None,
 ) -> s.Submitted:
     """Takes a job whole or refuses it whole with all its problems (422). An account that would have more waiting tasks
     than it may is refused too (429)."""
@@ -65,6 +73,7 @@ async def submit_job(
         dry_run=dry_run,
         allow_unsatisfiable=allow_unsatisfiable,
         code=code,
+        changes=tuple(set or ()),
     )
     if dry_run or submitted.already_known:
         response.status_code = 200

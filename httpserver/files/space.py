@@ -18,6 +18,7 @@ from ..filesystem.removal import remove_account_tree
 from ..filesystem.system_calls import open_beneath, rename_no_replace, reopen
 from .listing import UPLOAD, ListedEntry, NameCache, page
 from .messages import Path, os_errors_explained, shown_path
+from .other_forms import as_stored
 
 TRASH = ".headway-trash"  # in the home; see trash_bin
 UPLOADS = ".headway-uploads"  # in the home, while uploads are under way
@@ -54,6 +55,10 @@ class PersonalSpace:
     def __init__(self, root: int) -> None:
         self.root = root
 
+    def stored(self, path: Path) -> Path:
+        """``path``, or what reads alike where nothing has just these bytes; see ``other_forms``."""
+        return as_stored(self.root, path)
+
     # -- reading --------------------------------------------------------------------------------
 
     def open(self, path: Path) -> OpenFile | None:
@@ -63,6 +68,7 @@ class PersonalSpace:
             NotFound, NotAllowed: it isn't there or can't be read.
             Conflict: neither a file nor a folder: pipes, sockets and devices are not opened.
         """
+        path = self.stored(path)
         with os_errors_explained(path):
             # First only a handle on the name: to open a pipe or a device can hang or do harm.
             handle = open_beneath(self.root, "/".join(path), os.O_PATH)
@@ -86,6 +92,7 @@ class PersonalSpace:
         Raises:
             NotFound, NotAllowed: the folder isn't there or can't be read.
         """
+        path = self.stored(path)
         with os_errors_explained(path), self.folder(path) as folder:
             return page(folder, after, limit, hidden=() if path else (TRASH, UPLOADS), cache=cache)
 
@@ -96,6 +103,7 @@ class PersonalSpace:
             NotFound, NotAllowed: it isn't there or can't be read.
             Conflict: it is no folder.
         """
+        path = self.stored(path)
         with os_errors_explained(path):
             return open_beneath(self.root, "/".join(path), _FOLDER)
 
@@ -110,6 +118,7 @@ class PersonalSpace:
         """
         if not path:
             raise InvalidInput("Name a file in the personal space.")
+        path = self.stored(path)
         with os_errors_explained(path):
             if parents:
                 self.make(path[:-1])
@@ -170,6 +179,7 @@ class PersonalSpace:
         Raises:
             Conflict: something else is in the way.
         """
+        path = self.stored(path)
         with os_errors_explained(path):
             for depth in range(1, len(path) + 1):
                 try:
@@ -187,6 +197,7 @@ class PersonalSpace:
         """
         if not path or not to:
             raise InvalidInput("The personal space itself can't be moved or replaced.")
+        path, to = self.stored(path), (*self.stored(to[:-1]), to[-1])
         if to[: len(path)] == path and to != path:
             raise InvalidInput("A folder can't be moved into itself.")
         with os_errors_explained(path), self.folder(path[:-1]) as source:
@@ -205,6 +216,7 @@ class PersonalSpace:
         """
         if not path:
             raise InvalidInput("The personal space itself can't be deleted.")
+        path = self.stored(path)
         with os_errors_explained(path), self.folder(path[:-1]) as folder:
             info = os.stat(path[-1], dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISDIR(info.st_mode):

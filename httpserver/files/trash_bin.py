@@ -61,6 +61,7 @@ def put(space: PersonalSpace, path: Path, *, recursive: bool, now: float) -> str
     """
     if not path:
         raise InvalidInput("The personal space itself can't be deleted.")
+    path = space.stored(path)
     with os_errors_explained(path), space.folder(path[:-1]) as folder:
         info = os.stat(path[-1], dir_fd=folder, follow_symlinks=False)
         if stat.S_ISDIR(info.st_mode) and not recursive:

@@ -46,9 +46,12 @@ class ExaminedJobFile:
     wanted: JobNames = field(default_factory=JobNames)
 
 
-def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> ExaminedJobFile:
-    """Reads and checks everything but the graph. ``code`` is the snapshot of all tasks that name none."""
-    result = check_job(data, media=media)
+def examine(
+    data: bytes, media: Media, grants: Grants, code: str = "", changes: tuple[str, ...] = ()
+) -> ExaminedJobFile:
+    """Reads and checks everything but the graph. ``code`` is the snapshot of all tasks that name none; ``changes``: see
+    headway/jobfile/changes.py."""
+    result = check_job(data, media=media, changes=changes)
     if result.spec is not None:
         refused = _refused(result.spec, grants)
         if not refused:
@@ -64,13 +67,14 @@ def all_problems(
     of_graph: tuple[Problem, ...],
     unknown: tuple[UnknownName, ...] = (),
     code: str = "",
+    changes: tuple[str, ...] = (),
 ) -> tuple[Problem, ...]:
     """All problems of a file, each at its place in the file.
 
     ``of_graph`` are those that JobManager found in its graph; ``unknown`` are names in it that don't exist. JobManager
     counts the tasks that it was sent, and names needs by the task needed. Here both become pointers into the file.
     """
-    result = check_job(data, media=media)
+    result = check_job(data, media=media, changes=changes)
     own = _refused(result.spec, grants) if result.spec is not None else []
     if result.spec is not None and unknown:
         own += _of_unknown(result.spec, unknown, code)

@@ -55,7 +55,7 @@ _MEDIA: dict[str, Media] = {
 
 
 class Submit:
-    """See the module. ``refuses`` says why an account may submit nothing now; empty: it may."""
+    """See the module. ``refuses`` says why an account may submit nothing now, or raises it; empty: it may."""
 
     def __init__(
         self,
@@ -81,8 +81,10 @@ class Submit:
         dry_run: bool,
         allow_unsatisfiable: bool,
         code: str = "",
+        changes: tuple[str, ...] = (),
     ) -> schemas.Submitted:
-        """Stores the job, or only checks it. ``code`` is the snapshot of all tasks that name none.
+        """Stores the job, or only checks it. ``code`` is the snapshot of all tasks that name none; ``changes``: see
+        headway/jobfile/changes.py.
 
         Raises:
             JobFileInvalid: with all problems, images, datasets and code that are nowhere among them; nothing is stored.
@@ -97,7 +99,9 @@ class Submit:
         media = _media(content_type)
         data = b"".join([chunk async for chunk in body])
         grants = job_file.Grants(account.may_use_high_priority, account.may_use_image_user)
-        found: job_file.ExaminedJobFile = await self._run(account.name, len(data), "examine", data, media, grants, code)
+        found: job_file.ExaminedJobFile = await self._run(
+            account.name, len(data), "examine", data, media, grants, code, changes
+        )
         # Made once per call, so that a try again inside this call is the same request.
         key = idempotency_key or secrets.token_hex(16)
         header = jm.JobHeader(
@@ -112,7 +116,7 @@ class Submit:
             graph_only=bool(found.problems),
         )
         if found.problems:
-            raise invalid(await self._all_problems(header, found, data, media, grants))
+            raise invalid(await self._all_problems(header, found, data, media, grants, changes))
         # A call made again is answered as then, whatever has become since of what it named. JobManager looks for that
         # itself before anything else, so it is asked beforehand only where it might not come to that.
         again = bool(idempotency_key) and not dry_run
@@ -131,13 +135,15 @@ class Submit:
             header.dry_run = True
             more = await self._problems(header, found, pins)
             problems = await self._run(
-                account.name, len(data), "all_problems", data, media, grants, more, pins.unknown, code
+                account.name, len(data), "all_problems", data, media, grants, more, pins.unknown, code, changes
             )
             raise invalid(problems)
         reply = await self._hand_over(account, header, found, pins)
         if reply.problems:
             more = tuple(convert.problem(problem) for problem in reply.problems)
-            problems = await self._run(account.name, len(data), "all_problems", data, media, grants, more)
+            problems = await self._run(
+                account.name, len(data), "all_problems", data, media, grants, more, (), code, changes
+            )
             raise _refusal(problems)
         if not dry_run and not reply.already_known:
             log.info("job.submitted", job=reply.job_id, owner=account.name, tasks=found.task_count)
@@ -264,7 +270,13 @@ class Submit:
         return tuple(convert.problem(problem) for problem in reply.problems)
 
     async def _all_problems(
-        self, header: jm.JobHeader, found: job_file.ExaminedJobFile, data: bytes, media: Media, grants: job_file.Grants
+        self,
+        header: jm.JobHeader,
+        found: job_file.ExaminedJobFile,
+        data: bytes,
+        media: Media,
+        grants: job_file.Grants,
+        changes: tuple[str, ...],
     ) -> tuple[Problem, ...]:
         # Known problems are reported even if JobManager can't be asked.
         more = await self._problems(header, found, Pins()) if found.parts else ()
@@ -272,7 +284,7 @@ class Submit:
             return found.problems
         return cast(
             "tuple[Problem, ...]",
-            await self._run(header.owner.name, len(data), "all_problems", data, media, grants, more),
+            await self._run(header.owner.name, len(data), "all_problems", data, media, grants, more, (), "", changes),
         )
 
     async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...], pins: Pins) -> jm.SubmitJobReply:

@@ -159,7 +159,8 @@ class PageEventHub:
         """From TaskManager."""
         for view in changes.attempts:
             job_id, name = view.attempt.task.job_id, view.attempt.task.name
-            self._publish("attempt", job_id, f"attempt {job_id}/{name}/{view.attempt.number}", _attempt_event(view))
+            make, key = _attempt_event(view), f"attempt {job_id}/{name}/{view.attempt.number}"
+            self._publish("attempt", job_id, key, make, owner=view.owner, for_others=_attempt_for_others(make))
         self._queue_due |= changes.queue_changed
 
     def on_nodes(self, changes: rm.NodesChanged) -> None:
@@ -317,7 +318,12 @@ def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEven
 
 def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
     task = view.attempt.task
-    # TaskManager does not name the owner here, so nobody sees more than others may.
-    return lambda: s.AttemptEvent(
-        job_id=task.job_id, task=task.name, attempt=wire.attempt_for_others(wire.attempt(view))
-    )
+    return lambda: s.AttemptEvent(job_id=task.job_id, task=task.name, attempt=wire.attempt(view))
+
+
+def _attempt_for_others(make: Callable[[], s.AttemptEvent]) -> Callable[[], s.AttemptEvent]:
+    def less() -> s.AttemptEvent:
+        event = make()
+        return event.model_copy(update={"attempt": wire.attempt_for_others(event.attempt)})
+
+    return less

@@ -285,6 +285,26 @@ async def test_a_dry_run_tells_the_order_and_stores_nothing(rig: Rig):
     assert (await ann.get("/jobs")).json()["jobs"] == []
 
 
+async def test_fields_are_set_in_place_of_what_the_file_says(rig: Rig):
+    ann = await rig.client("ann")
+    document = a_job_file("b", "a")
+    answer = await ann.post("/jobs", json=document, params={"set": ["timeout=1h", "b.retries=2", "name=other"]})
+    assert answer.status_code == 201, answer.text
+    job = answer.json()["id"]
+    spec = (await ann.get(f"/jobs/{job}/spec")).json()
+    assert spec["name"] == "other"
+    assert [(task["timeout"], task.get("retries", 0)) for task in spec["tasks"]] == [("1h", 2), ("1h", 0)]
+    answer = await ann.post("/jobs", json=document, params={"set": ["timeout=soon", "b.retries=-1"]})
+    assert answer.status_code == 422
+    told = [error["message"] for error in answer.json()["errors"]]
+    assert told[0].startswith("--set 'timeout=soon': defaults: timeout 'soon'")
+    assert told[1].startswith("--set 'b.retries=-1': task 'b': retries")
+    key = {"Idempotency-Key": "one"}
+    assert (await ann.post("/jobs", json=document, params={"set": "timeout=1h"}, headers=key)).status_code == 201
+    assert (await ann.post("/jobs", json=document, params={"set": "timeout=2h"}, headers=key)).status_code == 409
+    assert (await ann.post("/jobs", json=document, params={"set": ["a=b"] * 101})).status_code == 400
+
+
 async def test_a_dry_run_tells_what_past_runs_say_of_timeouts_in_groups(rig: Rig):
     ann = await rig.client("ann")
     document = a_job_file(*(f"t{i:03d}" for i in range(50)), "other")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import math
 import os
@@ -11,6 +12,7 @@ import threading
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -22,6 +24,7 @@ from headway.mount import MountKind, MountState
 from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver.auth.model import Account
 from httpserver.files import space
+from httpserver.files.measure import HomeSize, measure
 from tests.integration.http_rig import Rig, a_job_file, a_rig
 from tests.support.waiting import eventually
 
@@ -33,9 +36,7 @@ MIB = 1 << 20
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     folder = tmp_path_factory.mktemp("spaces")
-    for each in (folder, *folder.parents):
-        if str(each).startswith("/tmp/") and os.geteuid() == 0:
-            each.chmod(0o755)
+    folder.chmod(0o700)  # as `headway up` makes it: no account passes the state folder
     async with a_rig(folder) as rig:
         yield rig
 
@@ -432,3 +433,32 @@ async def test_large_removals_hold_nobody_up(rig: Rig, monkeypatch: pytest.Monke
         gate.set()
         answers = await asyncio.gather(*removing)
     assert [answer.status_code for answer in answers] == [204] * 10
+
+
+async def test_a_space_that_cannot_be_measured_says_so_until_it_can(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """Only a line in the service's log said it."""
+    gil = await rig.client("gil")
+    assert (await gil.put("/files/a", content=b"a")).status_code == 201
+    refused = True
+
+    def measured(*asked: Any) -> HomeSize:
+        if refused:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return measure(*asked)
+
+    monkeypatch.setattr("httpserver.files.quotas.measure", measured)
+
+    async def sentence() -> str:
+        rig.parts.spaces.freed(account(rig, "gil"))
+        return str((await gil.get("/space")).json()["sentence"])
+
+    async def told() -> bool:
+        return "could not be measured" in await sentence()
+
+    async def over() -> bool:
+        return await sentence() == ""
+
+    await eventually(told, what="it is told")
+    assert f"An admin has to look at {home(rig, 'gil')}." in await sentence()
+    refused = False
+    await eventually(over, within_s=20, what="it is measured again")

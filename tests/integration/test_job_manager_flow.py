@@ -166,9 +166,9 @@ async def test_a_diamond_runs_from_submission_to_its_end(rig: Rig) -> None:
     assert list(tasks["compare"].waits_for) == ["right"]
     _, named = await rig.job(job_id, "compare", "left")
     assert named == {name: tasks[name] for name in ("left", "compare")}, "the same where only some are asked for"
-    with pytest.raises(NotFound, match="no task 'centre'. There are prepare, left, right, compare."):
+    with pytest.raises(NotFound, match=r"no task 'centre'\. There are prepare, left, right, compare\."):
         await rig.job(job_id, "left", "centre")
-    with pytest.raises(NotFound, match="no task 'rihgt'. Did you mean 'right'?"):
+    with pytest.raises(NotFound, match=r"no task 'rihgt'\. Did you mean 'right'\?"):
         await rig.job(job_id, "rihgt")
     await rig.ends(job_id, "right")
     await rig.told("prepare", "left", "right", "compare")

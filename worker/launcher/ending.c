@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define SHELLS_DEEP 16               /* a script that runs a script that runs a program */
-#define STOP_PATIENCE (50 * MS)      /* a shell that starts a program at this moment can't be stopped before that is done */
+#define STOP_PATIENCE (150 * MS)     /* a shell that starts a program at this moment can't be stopped before that is done */
+#define SEARCH_PATIENCE (300 * MS)   /* among thousands of shells nobody looks for programs: the grace runs */
 #define INPUT_PATIENCE SECOND        /* who reads from a pipe ends with its input, if nobody disturbs it */
 
 static struct process told[PROCESSES], held[PROCESSES];
@@ -42,7 +43,7 @@ static void send_term(const struct process *process)
 struct round {
     struct ending *ending;
     struct box *box;
-    ns_t now, stop_until;
+    ns_t now, stop_until, search_until;
     bool input_may_end; /* readers of pipes are left alone for a moment */
 };
 
@@ -131,7 +132,7 @@ static bool feeds(struct round *r, const struct process *child, uint64_t pipe)
     const struct process *table;
     size_t all = list_processes(r->ending->is_init, &table);
 
-    for (size_t i = 0; i < all; i++) {
+    for (size_t i = 0; i < all && boot_now() < r->search_until; i++) {
         const struct process *up = &table[i];
         for (int deep = 0; deep < 64 && up != NULL && up->pid != child->pid; deep++) {
             const struct process *above = NULL;
@@ -225,6 +226,8 @@ static bool choose(struct round *r, const struct process *process, int deep)
         return false; /* it has ended, or will be gone in a moment */
     if (r->input_may_end && ends_with_input(process))
         return true;
+    if (boot_now() >= r->search_until)
+        return tell(r, process);
     if (kind != NONE && kind != RELAY && deep < SHELLS_DEEP) {
         hold(r, process);
         kind = waiter_kind(process->pid); /* it may have become its program */
@@ -290,7 +293,7 @@ static void tell_rest(struct ending *ending, bool readers, bool all)
 
 void tell_next(struct ending *ending, struct box *box, ns_t now)
 {
-    struct round r = {.ending = ending, .box = box, .now = now, .stop_until = now + STOP_PATIENCE};
+    struct round r = {.ending = ending, .box = box, .now = now, .stop_until = now + STOP_PATIENCE, .search_until = now + SEARCH_PATIENCE};
     struct process still;
 
     if (ending->readers_told || now >= ending->kill_at)

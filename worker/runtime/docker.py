@@ -53,7 +53,7 @@ from .docker_gpus import GpuProbe
 from .docker_guard import docker_guard
 from .docker_images import DockerImages
 from .docker_networks import NoNetwork, TaskNetworks
-from .docker_options import WorkerIdentity, container_config, container_name, folder_of
+from .docker_options import WorkerIdentity, container_config, container_name, devices_of, folder_of
 from .docker_outages import EngineOutages
 from .docker_places import ImagePlaces, LookTakesLong
 from .docker_ulimits import engine_ulimits
@@ -96,7 +96,7 @@ class DockerRuntime(BoxedRuntime):
         self._pids_limit = pids_limit
         self.networks = TaskNetworks(engine, identity, IPv4Network(job_range))
         self._images = DockerImages(engine, node=identity.node, local=local_images)
-        self._gpu_probe = GpuProbe(engine, identity.node)
+        self.gpu_probe = GpuProbe(engine, identity.node, identity.short)
         self._folders = EngineFolders(engine)
         self._places = ImagePlaces(identity) if look_into_images else None
         self._outages = EngineOutages()
@@ -105,6 +105,7 @@ class DockerRuntime(BoxedRuntime):
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
+        self._gpu_starts = StartSlots(8)  # of their own: those that hang on a GPU keep no other task waiting
         self._in_turn: KeyedLock[AttemptId] = KeyedLock()
         self._known_attempts: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
@@ -133,7 +134,12 @@ class DockerRuntime(BoxedRuntime):
             return RuntimeParts(runtime, guard=guard)
         from ..machine.gpus import NvmlGpus
 
-        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes, cannot_pass=runtime.cannot_pass_gpus)
+        runtime.gpu_probe.tell = lambda sentence: setup.tell("gpu_unavailable", sentence, False)
+        gpus = NvmlGpus(
+            outside_memory_bytes=settings.gpu_outside_memory_bytes,
+            cannot_pass=runtime.gpu_probe.problem,
+            unfit=runtime.gpu_probe.cards,
+        )
         return RuntimeParts(runtime, gpus=gpus, guard=guard)
 
     # -- opening and closing ----------------------------------------------------------------------
@@ -144,6 +150,7 @@ class DockerRuntime(BoxedRuntime):
         self._events.start()
 
     async def close(self) -> None:
+        self.gpu_probe.close()
         self._events.close()
         self._engine.close()
         await super().close()
@@ -161,10 +168,6 @@ class DockerRuntime(BoxedRuntime):
         return EngineFacts(
             str(version.get("Version", "")), architecture, self._keeps_containers, most_ulimits=self._most_ulimits
         )
-
-    async def cannot_pass_gpus(self) -> str:
-        """Why this engine can't give GPUs to containers, in one sentence. Empty: it can."""
-        return await self._gpu_probe.problem()
 
     # -- images -----------------------------------------------------------------------------------
 
@@ -229,7 +232,9 @@ class DockerRuntime(BoxedRuntime):
         def start(api: APIClient) -> ContainerFacts:
             return self._create_and_start(api, order, laid_out, lambda: cancelled)
 
-        await self._starts.take()
+        slots = self._gpu_starts if devices_of(order) else self._starts
+        await slots.take()
+        began_at = time.monotonic()
         try:
             return await self._one_by_one(attempt, start)
         except asyncio.CancelledError:
@@ -237,11 +242,16 @@ class DockerRuntime(BoxedRuntime):
             raise
         except LookTakesLong:
             raise  # those that wait may have another image
+        except RuntimeRefused as refusal:
+            raise await self.gpu_probe.judged(refusal, devices_of(order)) from refusal.__cause__
         except EngineUnavailable as error:
-            self._starts.fail(error)
+            hung = await self.gpu_probe.hung(devices_of(order), time.monotonic() - began_at)
+            if hung is not None and self._withdraw(attempt):
+                raise hung from error
+            slots.fail(error)
             raise
         finally:
-            self._starts.give_back()
+            slots.give_back()
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)
@@ -358,6 +368,8 @@ class DockerRuntime(BoxedRuntime):
         if not order.spec.place:
             text = "Its box was made by an older Headway, just before this update"
             return RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True)
+        if (refusal := self.gpu_probe.refusal(devices_of(order))) is not None:
+            return refusal
         try:
             if self._places is not None:
                 self._places.check(api, order.image.id, order.spec.mounts)
@@ -519,7 +531,7 @@ class DockerRuntime(BoxedRuntime):
         self._outages.began(time.time())
         self._keeps_containers = self._most_ulimits = None
         self._images.trust(False)
-        self._gpu_probe.forget()
+        self.gpu_probe.forget()
         self._folders.forget()
 
     def _engine_event(self, event: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.jobfile import Network
+from headway.model.simulated_gpus import is_simulated
 
 from ..box import Box, container_attempt_dir, container_launcher
 from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
@@ -83,7 +84,7 @@ def container_config(
     ``digest`` is that of the spec in the box. ``address`` is the container's hardware address, by which the firewall
     rules know it. ``network`` is the engine's network of the job.
     """
-    gpus = ",".join(order.gpu_uuids)
+    gpus = ",".join(devices_of(order))
     config: dict[str, Any] = {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
@@ -159,9 +160,14 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.ulimits:
         host["Ulimits"] = [{"Name": one.name, "Soft": one.soft, "Hard": one.hard} for one in order.ulimits]
-    if order.gpu_uuids:
-        host["DeviceRequests"] = [device_request(order.gpu_uuids)]
+    if devices := devices_of(order):
+        host["DeviceRequests"] = [device_request(devices)]
     return host
+
+
+def devices_of(order: StartOrder) -> tuple[str, ...]:
+    """Its GPUs, without those that are only simulated: an engine has no such device."""
+    return tuple(uuid for uuid in order.gpu_uuids if not is_simulated(uuid))
 
 
 def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:

@@ -281,6 +281,22 @@ def test_run_speaks_of_no_job_file():
     assert [(one.message, one.line, one.pointer) for one in both.problems] == [("This.", None, ""), ("That.", None, "")]
 
 
+def test_a_command_that_no_machine_can_run_is_told_so_once(capsys):
+    """Used to: the sentence came a second time, with a line and a column of a file that nobody wrote."""
+    told = "Task 'main' could never run here: No machine is big enough."
+    body = {
+        "type": "urn:headway:problem:unsatisfiable",
+        "detail": told,
+        "errors": [{"pointer": "/tasks/0", "message": told, "line": 1, "column": 131}],
+    }
+    answer = httpx.Response(422, json=body, headers={"content-type": "application/problem+json"})
+    http = Client(Profile("http://headway.test", ""), transport=httpx.MockTransport(lambda request: answer))
+    with pytest.raises(Refused) as caught:
+        _submit_without_a_file(http, {}, "")
+    report(caught.value)
+    assert capsys.readouterr().err == f"headway: {told}\n"
+
+
 def test_a_reference_that_names_too_much_is_told_all_forms():
     with pytest.raises(click.BadParameter, match="ID or ID/TASK or ID/TASK/ATTEMPT is wanted"):
         common.ReferenceType(3).convert("a/b/c/d", None, None)

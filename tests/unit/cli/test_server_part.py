@@ -132,6 +132,6 @@ def test_a_command_of_the_client_never_blames_the_server(machine: Any, monkeypat
     def ps() -> None:
         raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
 
-    monkeypatch.setattr("headway.cli.jobs.ps", ps)
+    monkeypatch.setattr("headway.cli.ps.ps", ps)
     machine(False, headway=Installed("1.2.0"))
     assert isinstance(CliRunner().invoke(cli, ["ps"]).exception, ModuleNotFoundError)

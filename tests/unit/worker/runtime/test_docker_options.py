@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headway.jobfile import Network, Ulimit
+from headway.model.simulated_gpus import simulated_uuid
 from tests.support.worker_rig import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import LocalImage, StartOrder
@@ -60,6 +61,13 @@ def test_gpus_by_uuid_or_none_at_all() -> None:
     assert some["HostConfig"]["DeviceRequests"] == [
         {"Driver": "nvidia", "DeviceIDs": ["GPU-2", "GPU-1"], "Capabilities": [["gpu"]]}
     ]
+
+
+def test_no_device_is_asked_for_a_simulated_gpu() -> None:
+    """I11: each GPU task of a rehearsal failed after all its retries, for want of NVIDIA's toolkit."""
+    simulated = config(gpu_uuids=(simulated_uuid("n1", 0), simulated_uuid("n1", 1)))
+    assert simulated["Env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+    assert "DeviceRequests" not in simulated["HostConfig"]
 
 
 @pytest.mark.parametrize("drop_caps", [True, False])

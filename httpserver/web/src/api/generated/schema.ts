@@ -1525,6 +1525,11 @@ export interface components {
             node_id: string;
             /** Gpu Uuids */
             gpu_uuids: string[];
+            /**
+             * Gpus Simulated
+             * @description its GPUs are only simulated: it gets no device
+             */
+            gpus_simulated: boolean;
             reason: components["schemas"]["Reason"] | null;
             /** Placed At */
             placed_at: number;
@@ -1558,10 +1563,13 @@ export interface components {
             dropped_bytes: number;
             /**
              * Image Id
-             * @description empty until it is known, in events, and for others than owner and admins
+             * @description empty until it is known, and for others than owner and admins
              */
             image_id: string;
-            /** Warnings */
+            /**
+             * Warnings
+             * @description of its end, then what could not be done after it; none for others
+             */
             warnings: string[];
             /**
              * Timeout S
@@ -4509,7 +4517,7 @@ export interface components {
          * @description The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits".
          * @enum {string}
          */
-        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
+        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "gpu_unavailable" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
     };
     responses: never;
     parameters: never;
@@ -4778,6 +4786,8 @@ export interface operations {
                 allow_unsatisfiable?: boolean;
                 /** @description the snapshot (POST /code) for all tasks that name none */
                 code?: string;
+                /** @description a field to set in place of what the file says, repeatable: `timeout=1h` and `gpus=2` of each task, `train.gpus=2` of one, `name=…` and `priority=…` of the job */
+                set?: string[] | null;
             };
             header?: {
                 /** @description the same key with the same job answers the same id, however often */
@@ -4834,7 +4844,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4866,7 +4876,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -4896,7 +4906,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4934,7 +4944,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -4970,7 +4980,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5003,7 +5013,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5035,7 +5045,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5067,7 +5077,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5099,7 +5109,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5131,7 +5141,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5163,7 +5173,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;
@@ -5228,7 +5238,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5262,7 +5272,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5296,7 +5306,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5330,7 +5340,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5367,7 +5377,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5412,7 +5422,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
                 /** @description task name */
                 task: string;
@@ -5458,7 +5468,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description job id, or its start while that is unique */
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
                 job: string;
             };
             cookie?: never;

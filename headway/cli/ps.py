@@ -1,0 +1,117 @@
+"""ps and last: jobs in a list."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from ..client import NoService
+from .common import ago, client, output_option, print_json, safe, span, table, tone
+
+_WATCH_S = 2.0
+_SORT: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "submitted": lambda job: job["submitted_at"],
+    "ran": lambda job: ran(job) or 0.0,
+    "ended": lambda job: job["ended_at"] or float("inf"),
+    "tasks": lambda job: job["task_count"],
+    "state": lambda job: job["state"],
+    "owner": lambda job: job["owner"],
+    "name": lambda job: job["name"].casefold(),
+}
+
+
+@click.command()
+@click.option("-a", "--all", "everybody", is_flag=True, help="Everybody's jobs, not only your own.")
+@click.option("-s", "--state", help="Only jobs in this state, for instance RUNNING.")
+@click.option("-q", "--query", help="Part of the name, or the start of the id.")
+@click.option("-n", "--limit", default=25, show_default=True, type=click.IntRange(1), help="Show at most this many.")
+@click.option(
+    "--sort",
+    type=click.Choice(list(_SORT)),
+    help="Sort the jobs that are shown, the least first; without it the newest stand first.",
+)
+@click.option("-r", "--reverse", is_flag=True, help="The other way round.")
+@click.option("-w", "--watch", is_flag=True, help="Show them anew every 2 seconds, until Ctrl-C.")
+@output_option
+def ps(
+    everybody: bool, state: str | None, query: str | None, limit: int, sort: str | None, reverse: bool, watch: bool,
+    output: str,
+) -> None:  # fmt: skip
+    """List jobs, newest first.
+
+    A job is named by its id, or by the start of the id. For a week its last five characters do, too. `last` is your
+    latest job.
+    """
+    if watch and output == "json":
+        raise click.UsageError("--watch shows a table; `headway events --follow -o json` tells changes as JSON")
+    with client() as http:
+        owner = None if everybody else http.me()["name"]
+
+        def listed() -> list[dict[str, Any]]:
+            jobs = list(http.jobs(owner=owner, state=state.upper() if state else None, q=query, limit=limit))
+            if sort is not None:
+                jobs.sort(key=_SORT[sort])
+            return jobs[::-1] if reverse else jobs
+
+        if watch:
+            _watch(listed)
+        elif output == "json":
+            print_json(listed())
+        else:
+            _print(listed())
+
+
+def _watch(listed: Callable[[], list[dict[str, Any]]]) -> None:
+    """Draws the list again and again. While the server is away the last list stays, with its age."""
+    jobs, as_of = listed(), time.monotonic()
+    away = ""
+    while True:
+        if sys.stdout.isatty():
+            click.clear()
+        _print(jobs)
+        if away:
+            click.echo(f"(as of {span(time.monotonic() - as_of)} ago: {away})", err=True)
+        time.sleep(_WATCH_S)
+        try:
+            jobs, as_of, away = listed(), time.monotonic(), ""
+        except NoService as error:
+            away = error.message
+
+
+def _print(jobs: list[dict[str, Any]]) -> None:
+    rows = [
+        [
+            job["id"],
+            tone(job["state"]) + (" held" if job["held"] else ""),
+            f"{job['tasks_by_state'].get('SUCCEEDED', 0)}/{job['task_count']}",
+            job["owner"],
+            ago(job["submitted_at"]),
+            span(ran(job)),
+            safe(job["name"]),
+        ]
+        for job in jobs
+    ]
+    table(["id", "state", "tasks", "owner", "submitted", "ran", "name"], rows)
+
+
+def ran(job: dict[str, Any]) -> float | None:
+    """For how many seconds a job or a task has run; None: it has not started."""
+    if job["started_at"] is None:
+        return None
+    return float((job["ended_at"] or time.time()) - job["started_at"])
+
+
+@click.command()
+@output_option
+def last(output: str) -> None:
+    """Print the id of your latest job. Wherever an id is wanted, the word `last` does, too."""
+    with client() as http:
+        job = http.last()
+    if output == "json":
+        print_json(job)
+    else:
+        click.echo(job["id"])
