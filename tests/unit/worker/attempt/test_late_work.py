@@ -195,6 +195,7 @@ def test_files_that_only_the_server_can_give_are_told_with_the_command() -> None
 
 
 async def test_a_file_with_a_name_that_is_no_text_is_told(one: One) -> None:
+    one.begin()
     await LateWork(one.rig.context, one.record, 1).warn("output", "`caf\udce9` is a folder.\n")
     assert one.record.late == {"output": "`caf\ufffd` is a folder.\ufffd"}
     assert record_to_row(one.record)
