@@ -64,6 +64,7 @@ class AttemptFinish:
         self._log_line = log_line
         self._late = LateWork(context, record, launch.generation)
         self.acked = asyncio.Event()
+        self.home_is_owners = False  # not known after a restart: then all its files are looked at
 
     async def record_end(self, decision: EndDecision, end: EndRecord | None) -> None:
         """Copy the logs to the mount if that is quick, store the end on disk, then report it."""
@@ -82,7 +83,8 @@ class AttemptFinish:
         self._log_line(f"Ended ({decision.reason.word.value}): {decision.reason.sentence}")
         if context.copier.get(record.attempt) is None:
             context.copier.begin(record.attempt, context.mounted.job_folder(record.attempt), None, None)
-        if self._launch.spec.user is RunAs.IMAGE and times.process_started_at is not None:
+        may_have_left = self._launch.spec.user is RunAs.IMAGE and times.process_started_at is not None
+        if may_have_left and not self.home_is_owners:
             try:
                 await self._give_files()
             except (OSError, MountUnavailable) as error:

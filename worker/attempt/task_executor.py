@@ -241,6 +241,8 @@ class TaskExecutor:
             code=code,
             job_name=launch.job_name,
             owner=launch.owner.name,
+            account_uid=launch.owner.uid,
+            account_gid=launch.owner.gid,
             launch=record.launch or b"",
         )
         record.boot_id = context.boot_id
@@ -250,6 +252,9 @@ class TaskExecutor:
         context.store.put_later(record)  # its box was made: if that is gone after a restart, it is not made again
         begin_copy(self._context, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
+        self._finish.home_is_owners = facts.home_is_owners
+        for note in facts.notes:
+            self._log_line(note)
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
     async def _image(self) -> LocalImage:
