@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ from .registries.vault import Vault
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
 from .tables import timer_table
+from .text import near_names
 from .uploads.service import Uploads
 from .uploads.upload_files import UploadFiles
 from .uses.jobs import JobManagerLookup
@@ -107,6 +109,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
             await accounts.make_first_admin(Path(http.first_admin_file))
         elif not await accounts.all():
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
+        await _warn_of_unknown(config.retention.accounts, accounts)
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token, numbers=metrics.rpc)
@@ -161,7 +164,10 @@ def assemble(
     service.on_start(spaces.load)
     service.on_stop(spaces.close)
     service.side_task("spaces", spaces.run)
-    trash = Trash(homes, spaces, accounts, mount, clock, keep_s=settings.trash_keep_s)
+    timers = Timers(timer_table, db, clock)
+    service.on_start(timers.open)
+    service.side_task("timers", timers.run)
+    trash = Trash(homes, spaces, accounts, mount, clock, timers, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)
     uses = Uses(db, clock, JobManagerLookup(services))
@@ -188,9 +194,6 @@ def assemble(
     service.side_task("uploads", uploads.run)
     service.on_refuse(uploads.refuse)
     service.on_stop(uploads.close)
-    timers = Timers(timer_table, db, clock)
-    service.on_start(timers.open)
-    service.side_task("timers", timers.run)
     job_events = JobEventLog(db, clock, timers, days=settings.event_days)
     service.on_start(job_events.open)
     service.on_refuse(job_events.close)
@@ -253,7 +256,7 @@ def assemble(
         logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
-        files=Files(homes, spaces, clock),
+        files=Files(homes, spaces, timers),
         spaces=spaces,
         trash=trash,
         datasets=datasets,
@@ -306,6 +309,14 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_keep_s=http.code_keep_s,
         event_days=config.retention.event_days,
     )
+
+
+async def _warn_of_unknown(names: Iterable[str], accounts: Accounts) -> None:
+    """A slip in the name of a rule would let the jobs of the account that is meant go by the general one."""
+    known = {account.name for account in await accounts.all_and_removed()}
+    for name in sorted(set(names) - known):
+        meant = near_names.word(name, sorted(known))
+        log.warning("retention.no_such_account", account=name, meant=meant or None, where="retention.accounts")
 
 
 def _uids(config: HeadwayConfig) -> range:

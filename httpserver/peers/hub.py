@@ -28,6 +28,7 @@ from headway.waiting import wait
 
 from .. import schemas as s
 from .. import wire
+from ..text.server_sent import one_line
 from .clients import ServiceClient, ServiceClients
 
 log = get_logger(__name__)
@@ -85,7 +86,7 @@ class _Event:
         if less not in self.texts:
             try:
                 make = self.for_others if less and self.for_others is not None else self.make
-                self.texts[less] = make().model_dump_json()
+                self.texts[less] = one_line(make().model_dump_json())
             except (ValueError, KeyError) as error:
                 # One message that can't be shown must not end all streams.
                 log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)

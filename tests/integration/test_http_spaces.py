@@ -9,6 +9,7 @@ import math
 import os
 import stat
 import threading
+import time
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MIB = 1 << 20
+DAY = 86_400.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -231,6 +233,23 @@ async def test_the_broom_keeps_what_is_fresh_and_does_not_touch_a_lost_mount(
     assert len((await ann.get("/trash")).json()["items"]) == 1
     await trash.sweep()
     assert (await ann.get("/trash")).json() == {"items": []}
+
+
+async def test_the_trash_keeps_things_for_as_long_as_it_says_whichever_way_the_clock_is_set(
+    rig: Rig, ann: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+):
+    now, trash = time.time, rig.parts.trash
+    await ann.put("/files/kept", content=b"x")
+    with monkeypatch.context() as back:
+        back.setattr("headway.clock.time.time", lambda: now() - 100 * DAY)
+        await ann.delete("/files/kept")
+    await trash.sweep()
+    with monkeypatch.context() as forward:
+        forward.setattr("headway.clock.time.time", lambda: now() + 100 * DAY)
+        await trash.sweep()
+    (item,) = (await ann.get("/trash")).json()["items"]
+    assert item["deleted_at"] == pytest.approx(now(), abs=30)
+    assert (await ann.delete("/trash")).status_code == 204
 
 
 async def test_quota_is_warned_of_refused_and_lifted(rig: Rig):
