@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,9 +16,17 @@ from .model import HomeImpossible
 from .system_calls import open_within
 
 _LINKS = 40  # as many as the kernel follows
+# An image that takes more was made to hold a node. A usual one takes some hundred questions, so a millisecond or two.
+_MOST_QUESTIONS = 20_000
+_WITHIN_S = 10.0
+_TOO_MUCH = "The image's volumes and folders below /root take too long to look through."
 _PATH = os.O_PATH | os.O_NOFOLLOW
 _OPAQUE = "trusted.overlay.opaque"
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+class ImageTooLarge(HomeImpossible):
+    """The image takes too many questions, today and tomorrow."""
 
 
 class LayerMark(Enum):
@@ -73,11 +82,17 @@ class ImageTree:
     """The files of an image. Links lead within it, as in a container. All methods block.
 
     At the paths in ``closed`` something else is mounted in a container: nothing of the image is seen there.
+    What was seen is remembered. The number of questions has a limit, and so has the time since the tree was made:
+    beyond them every method raises HomeImpossible.
     """
 
     def __init__(self, layers: Sequence[Path], closed: Collection[str] = ()) -> None:
         self._layers = tuple(layers)
         self._closed = frozenset(path.strip("/") for path in closed)
+        self._steps: dict[str, Found] = {}
+        self._facts: dict[str, os.stat_result] = {}
+        self._until = time.monotonic() + _WITHIN_S
+        self.questions = 0  # put to single layers
 
     def check(self) -> None:
         """Raises HomeImpossible: a layer is not on this machine."""
@@ -115,8 +130,21 @@ class ImageTree:
         path = f"{above.path}/{name}" if above.path else name
         if path in self._closed or above.kind is not FoundKind.FOLDER:
             return Found(path, FoundKind.MISSING)
-        kind, at = counting(_mark(layer, path) for layer in above.layers)
-        return Found(path, kind, tuple(above.layers[one] for one in at))
+        known = self._steps.get(path)  # a path without links is in the same layers at each look
+        if known is not None:
+            return known
+        kind, at = counting(self._mark(layer, path) for layer in above.layers)
+        found = Found(path, kind, tuple(above.layers[one] for one in at))
+        self._steps[path] = found
+        return found
+
+    def _mark(self, layer: Path, path: str) -> LayerMark:
+        self.questions += 1
+        if self.questions > _MOST_QUESTIONS:
+            raise ImageTooLarge(_TOO_MUCH)
+        if time.monotonic() > self._until:
+            raise HomeImpossible(_TOO_MUCH)
+        return _mark(layer, path)
 
     def read_link(self, found: Found) -> str:
         """Where a link leads. Raises OSError."""
@@ -125,8 +153,11 @@ class ImageTree:
 
     def facts(self, found: Found) -> os.stat_result:
         """Owner and mode of what the topmost layer has. Raises OSError."""
-        with opened(found.layers[0], found.path, _PATH) as descriptor:
-            return os.fstat(descriptor)
+        known = self._facts.get(found.path)
+        if known is None:
+            with opened(found.layers[0], found.path, _PATH) as descriptor:
+                known = self._facts[found.path] = os.fstat(descriptor)
+        return known
 
     def read(self, path: str, most: int) -> bytes | None:
         """The first ``most`` bytes of a regular file. None: there is none. Raises OSError."""

@@ -37,9 +37,9 @@ def image_user(layers: Sequence[Path], user: str, volumes: Collection[str] = ())
     tree = ImageTree(layers, (*_CLOSED, *volumes))
     try:
         tree.check()
+        return find_user(os.fsencode(user), _table(tree, "etc/passwd"), _table(tree, "etc/group"))
     except HomeImpossible:
         return None
-    return find_user(os.fsencode(user), _table(tree, "etc/passwd"), _table(tree, "etc/group"))
 
 
 def find_user(user: bytes, passwd: bytes, group: bytes) -> ImageUser | None:

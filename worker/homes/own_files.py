@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from .image_tree import Found, FoundKind, ImageTree, opened
 
-_DEPTH = 3
+_DEPTH = 12
 _MOST_ENTRIES = 2_000
 _MOST_SEARCHED = 64
+_MOST_QUESTIONS = 5_000  # put to single layers, of which an image may have over a hundred
+_WITHIN_S = 2.0
 _MOST_FOLDERS = 16
 _MOST_FILES = 64
 _FILE_BYTES = 1 << 20
@@ -26,7 +29,7 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The topmost folders of the task's uid, and files outside of them. ``left``: there are more, or larger ones."""
+    """The topmost folders of the task's uid, and files outside of them. ``left``: there may be more, or larger ones."""
 
     folders: tuple[Found, ...] = ()
     files: tuple[Found, ...] = ()
@@ -44,7 +47,9 @@ def own_files(tree: ImageTree, home: Found, owner: int, uid: int, places: Collec
     search = _Search(tree, owner, uid, places)
     level = [home]
     for _ in range(_DEPTH):
+        search.left |= len(level) > _MOST_SEARCHED
         level = [inner for above in level[:_MOST_SEARCHED] for inner in search.look_into(above)]
+    search.left |= bool(level)
     return OwnFiles(tuple(search.folders), tuple(search.files), search.left)
 
 
@@ -55,14 +60,19 @@ class _Search:
         self._uid = uid
         self._places = places
         self._most = _MOST_ENTRIES
+        self._questions = tree.questions + _MOST_QUESTIONS
+        self._until = time.monotonic() + _WITHIN_S
         self.folders: list[Found] = []
         self.files: list[Found] = []
         self.left = False
 
     def look_into(self, above: Found) -> list[Found]:
         """Note what is found in a folder. Returns the folders in it that may hold more."""
-        inner = []
+        inner: list[Found] = []
         for name in sorted(self._promising(above)):
+            if self._is_over():
+                self.left = True
+                return inner
             found = self._tree.step(above, name)
             if found.kind in (FoundKind.MISSING, FoundKind.LINK) or self._is_platforms(found):
                 continue
@@ -72,6 +82,9 @@ class _Search:
             elif found.kind is FoundKind.FOLDER and (facts.st_uid == self._owner or facts.st_mode & _PASSED_BY_ALL):
                 inner.append(found)
         return inner
+
+    def _is_over(self) -> bool:
+        return self._most < 0 or self._tree.questions > self._questions or time.monotonic() > self._until
 
     def _note(self, found: Found, facts: os.stat_result) -> None:
         if found.kind is FoundKind.FOLDER and len(self.folders) < _MOST_FOLDERS:
@@ -91,11 +104,24 @@ class _Search:
             with opened(layer, above.path, _LIST) as folder, os.scandir(folder) as entries:
                 for entry in entries:
                     self._most -= 1
-                    if self._most < 0:
+                    if self._is_over():
+                        self.left = True
                         return names
                     if entry.is_dir(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_uid == self._uid:
-                        names.add(entry.name)
+                        if _can_be_told(entry.name):
+                            names.add(entry.name)
+                        else:
+                            self.left = True
         return names
+
+
+def _can_be_told(name: str) -> bool:
+    """Whether an engine can mount something at this name: it is told in UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def copy_file(found: Found, target: Path, uid: int) -> None:

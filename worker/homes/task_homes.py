@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from headway.ids import AttemptId
@@ -14,8 +15,8 @@ from headway.logs import get_logger
 
 from ..model import attempt_of_folder
 from .id_maps import image_maps, share_maps
-from .image_tree import Found, FoundKind, ImageTree
-from .model import HomeOrder, TaskHome
+from .image_tree import Found, FoundKind, ImageTooLarge, ImageTree
+from .model import HomeImpossible, HomeOrder, TaskHome
 from .mounting import OverlayPlaces, mount_home, mount_share
 from .own_files import OwnFiles, copy_file, own_files
 from .places import (
@@ -35,9 +36,11 @@ from .system_calls import open_beneath
 from .user_namespaces import UserNamespaces
 
 log = get_logger(__name__)
+T = TypeVar("T")
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPAQUE = "trusted.overlay.opaque"
+_MOST_IMAGES = 256
 
 
 class TaskHomes:
@@ -55,6 +58,9 @@ class TaskHomes:
         self._mounting = threading.Lock()
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._finding = threading.Lock()
+        # By what decides them, such as the image's layers, which never change: its next start doesn't search again.
+        self._own: dict[Hashable, OwnFiles] = {}
+        self._too_large: dict[Hashable, ImageTooLarge] = {}
 
     def probe(self, engine_root: Path | None = None, store: Path | None = None) -> str:
         """Why no home can be made here, in one sentence. Empty: it works, tried with a real mount.
@@ -76,9 +82,14 @@ class TaskHomes:
         top = self._folder / attempt.folder
         with self._lock(top.name):
             clear(top)
+            asked = (order.layers, order.volumes, tuple(order.shares), order.mountpoints)
+            if asked in self._too_large:
+                raise HomeImpossible(self._too_large[asked].message)
             try:
                 return self._make(top, order)
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, ImageTooLarge):
+                    _remember(self._too_large, asked, error)
                 with contextlib.suppress(OSError):
                     clear(top)
                 raise
@@ -130,7 +141,7 @@ class TaskHomes:
         tree.check()
         home = home_of(tree)
         volumes = volumes_of(tree, home, order)
-        own = _own_files(tree, home, order)
+        own = self._own_files(tree, home, order)
         regions = regions_of(tree, home, own.folders)
         top.mkdir(mode=0o700, parents=True)
         for name in ("root", "own", "work", "written", "shares"):
@@ -144,7 +155,7 @@ class TaskHomes:
         shares, notes = self._mount_shares(top, order)
         binds.update(shares)
         if own.left:
-            notes.append("The image has more files of its own user below /root than are handed to the task.")
+            notes.append("The image may have more files of its own user below /root than are handed to the task.")
         for volume, path in volumes.home.items():
             region, inner = region_at(regions, path)
             _bind(binds, notes, volume, binds[region.target], inner)
@@ -158,6 +169,17 @@ class TaskHomes:
             binds[volume].mkdir()
             binds[volume].chmod(0o1777)
         return TaskHome(parents_first(binds), top / "written", tuple(notes))
+
+    def _own_files(self, tree: ImageTree, home: Found, order: HomeOrder) -> OwnFiles:
+        if not order.is_images_user or home.kind is not FoundKind.FOLDER:
+            return OwnFiles()
+        platforms = tuple(tree.look(place).path for place in (*order.shares, *order.mountpoints))
+        asked = (order.layers, order.uid, platforms)
+        known = self._own.get(asked)
+        if known is None:
+            known = own_files(tree, home, tree.facts(home).st_uid, order.uid, platforms)
+            _remember(self._own, asked, known)
+        return known
 
     def _mount_region(
         self, top: Path, tree: ImageTree, region: Region, order: HomeOrder, volumes: list[str], files: Sequence[Found]
@@ -191,11 +213,10 @@ class TaskHomes:
         return folders, notes
 
 
-def _own_files(tree: ImageTree, home: Found, order: HomeOrder) -> OwnFiles:
-    if not order.is_images_user or home.kind is not FoundKind.FOLDER:
-        return OwnFiles()
-    platforms = [tree.look(place).path for place in (*order.shares, *order.mountpoints)]
-    return own_files(tree, home, tree.facts(home).st_uid, order.uid, platforms)
+def _remember(known: dict[Hashable, T], key: Hashable, value: T) -> None:
+    if len(known) >= _MOST_IMAGES:
+        known.clear()
+    known[key] = value
 
 
 def _make_folders(upper: Path, mode: int, order: HomeOrder, folders: Iterable[MadeFolder]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.homes.image_layers import GONE, Entry, folder, link, make_layers, snapshot
-from worker.homes import HomeImpossible, HomeOrder, TaskHome, TaskHomes, mounting
+from worker.homes import HomeImpossible, HomeOrder, TaskHome, TaskHomes, image_tree, mounting
 
 pytestmark = pytest.mark.homes
 
@@ -296,3 +296,29 @@ def test_a_volume_that_cannot_be_the_tasks_is_the_engines(homes: TaskHomes, tmp_
     assert not (tmp_path / "x").exists()
     assert os.listdir(share) == ["away"]  # a snapshot of code gets no folders
     assert [note[:29] for note in home.notes] == ["The image's volume /root/nfs/", "The image's volume /root/code"]
+
+
+def test_volumes_in_a_maze_of_folders_end_the_look_and_it_is_not_taken_again(
+    homes: TaskHomes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One such start took a minute of a processor, and thirty kept a node from any start."""
+    deep = "/".join(f"d{number}" for number in range(26))
+    layers = make_layers(tmp_path, *({f"root/{deep}": folder()} for _ in range(20)))
+    volumes = tuple(f"/root/{deep}/v{number}" for number in range(64))
+    asked = []
+    mark = image_tree._mark
+    monkeypatch.setattr(image_tree, "_mark", lambda layer, path: (asked.append(path), mark(layer, path))[1])
+    assert len(prepare(homes, *layers, volumes=volumes).binds) == 65
+    assert len(asked) < 2_500
+    homes.remove(_ATTEMPT)
+
+    monkeypatch.setattr(image_tree, "_MOST_QUESTIONS", 1_000)
+    asked.clear()
+    for _ in range(2):
+        with pytest.raises(HomeImpossible, match="take too long to look through"):
+            prepare(homes, *layers, volumes=volumes)
+    assert len(asked) == 1_000
+    assert homes.written(_ATTEMPT) is None
+    monkeypatch.setattr(image_tree, "_WITHIN_S", 0.0)
+    with pytest.raises(HomeImpossible, match="take too long to look through"):
+        prepare(homes, *layers)

@@ -10,12 +10,13 @@ import pytest
 
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.homes.image_layers import GONE, Entry, folder, make_layers, snapshot
-from worker.homes import HomeOrder, TaskHome, TaskHomes
+from worker.homes import HomeOrder, TaskHome, TaskHomes, image_tree
 
 pytestmark = pytest.mark.homes
 
 _UID, _GID = 1_000, 1_001
 _NOBODY = 65_534
+_MORE = "The image may have more files of its own user below /root than are handed to the task."
 
 
 def own(text: str = "", mode: int = 0o600) -> Entry:
@@ -110,4 +111,45 @@ def test_the_search_ends_and_what_is_left_is_told(homes: TaskHomes, tmp_path: Pa
     layers = make_layers(tmp_path, {**many, "root/big": big, "root/a/b/c/d/e": own()})
     home = prepare(homes, layers)
     assert len(home.binds) == 17
-    assert home.notes == ("The image has more files of its own user below /root than are handed to the task.",)
+    assert home.notes == (_MORE,)
+
+
+def test_many_files_of_root_and_deep_folders_hide_nothing_silently(homes: TaskHomes, tmp_path: Path) -> None:
+    many = {f"root/n{number:04}": "" for number in range(2_100)}
+    wide = make_layers(tmp_path / "wide", {**many, "root/zz": folder(0o700, _UID, _GID)})
+    assert prepare(homes, wide).notes == (_MORE,)
+    deep = make_layers(tmp_path / "deep", {"root/a/b/c/zz": folder(0o700, _UID, _GID)})
+    home = prepare(homes, deep)
+    assert home.notes == ()
+    assert "/root/a/b/c/zz" in home.binds
+    deeper = make_layers(tmp_path / "deeper", {f"root/{'d/' * 20}zz": folder(0o700, _UID, _GID)})
+    assert prepare(homes, deeper).notes == (_MORE,)
+    broad = make_layers(tmp_path / "broad", {f"root/d{number:02}/zz": folder(0o700) for number in range(70)})
+    assert prepare(homes, broad).notes == (_MORE,)
+
+
+def test_a_name_that_no_engine_can_be_told_is_left_and_told(homes: TaskHomes, tmp_path: Path) -> None:
+    odd = os.fsdecode(b"\xff\xfe")
+    layers = make_layers(tmp_path, {f"root/{odd}": folder(0o755, _UID, _GID), "root/own": folder(0o755, _UID, _GID)})
+    home = prepare(homes, layers)
+    assert list(home.binds) == ["/root", "/root/own"]
+    assert owners(home.binds["/root"] / odd) == {_NOBODY}
+    assert home.notes == (_MORE,)
+
+
+def test_the_search_asks_few_layers_and_is_done_once_for_an_image(
+    homes: TaskHomes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {f"root/n{number:03}": folder() for number in range(600)}
+    layers = make_layers(tmp_path, names, *({"root": folder()} for _ in range(30)))
+    asked = []
+    mark = image_tree._mark
+    monkeypatch.setattr(image_tree, "_mark", lambda layer, path: (asked.append(path), mark(layer, path))[1])
+    assert prepare(homes, layers).notes == (_MORE,)
+    assert len(asked) < 6_000
+    asked.clear()
+    assert prepare(homes, layers).notes == (_MORE,)
+    assert len(asked) < 200
+    other = prepare(homes, layers, uid=_UID + 1)
+    assert other.notes == (_MORE,)
+    assert len(asked) > 1_000
