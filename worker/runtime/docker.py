@@ -219,7 +219,7 @@ class DockerRuntime(BoxedRuntime):
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         attempt = order.attempt
-        home = await self._one_by_one(attempt, lambda api: self._prepare_home(api, order))
+        home = await self._one_by_one(attempt, lambda api: self._prepare_home(api, order), on_disk=True)
         try:
             laid_out = await self.lay_out(replace(order, spec=home.spec_for(order.spec)))
             if not laid_out.digest:
@@ -517,17 +517,18 @@ class DockerRuntime(BoxedRuntime):
         except APIError as error:
             raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
 
-    async def _one_by_one(self, attempt: AttemptId, work: Callable[[APIClient], T]) -> T:
+    async def _one_by_one(self, attempt: AttemptId, work: Callable[[APIClient], T], *, on_disk: bool = False) -> T:
         """Run the calls that change an attempt's container one after another.
 
-        The next begins when the thread of the last has ended, even if that call was cancelled.
+        The next begins when the thread of the last has ended, even if that call was cancelled. Work ``on_disk`` that
+        no thread has begun by then is never done.
         """
         try:
             await self._in_turn.take(attempt, within_s=self._engine.timeout_s)
         except TimeoutError as error:
             raise EngineUnavailable("The container engine is still busy with an earlier call.") from error
         try:
-            call = self._engine.submit(work)
+            call = self._engine.submit(work, on_disk=on_disk)
         except EngineUnavailable:
             self._in_turn.give_back(attempt)
             raise
@@ -539,7 +540,12 @@ class DockerRuntime(BoxedRuntime):
                 loop.call_soon_threadsafe(self._in_turn.give_back, attempt)
 
         call.add_done_callback(over)
-        return await self._engine.wait(call)
+        try:
+            return await self._engine.wait(call)
+        except asyncio.CancelledError:
+            if on_disk:
+                call.cancel()
+            raise
 
     def _attempt_of(self, name: str, labels: dict[str, str] | None) -> AttemptId | None:
         folder = folder_of(name, labels, self._identity)

@@ -29,6 +29,7 @@ _THREADS = 24
 _QUICK_S = 5.0
 _PULL_SILENCE_S = 120.0
 _PULL_THREADS = 4
+_HOME_THREADS = 8
 
 
 class DockerEngine:
@@ -45,6 +46,7 @@ class DockerEngine:
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="engine")
         self._quick_threads = ThreadPoolExecutor(2, thread_name_prefix="engine-quick")
+        self._home_threads = ThreadPoolExecutor(_HOME_THREADS, thread_name_prefix="engine-home")
         self._pull_threads = ThreadPoolExecutor(_PULL_THREADS, thread_name_prefix="engine-pull")
 
     async def call(self, work: Callable[[APIClient], T]) -> T:
@@ -70,9 +72,12 @@ class DockerEngine:
         """Fetch an image. It may take long, but not long without progress."""
         return await asyncio.wrap_future(self._in_thread(self._pull_threads, work, _PULL_SILENCE_S))
 
-    def submit(self, work: Callable[[APIClient], T]) -> Future[T]:
-        """As ``call``, without waiting. The future is done when the thread is."""
-        return self._in_thread(self._threads, work, self.timeout_s)
+    def submit(self, work: Callable[[APIClient], T], *, on_disk: bool = False) -> Future[T]:
+        """As ``call``, without waiting. The future is done when the thread is.
+
+        ``on_disk``: the work is mostly with an image's files, or on a share. It keeps no other call waiting.
+        """
+        return self._in_thread(self._home_threads if on_disk else self._threads, work, self.timeout_s)
 
     async def wait(self, call: Future[T]) -> T:
         """Wait for a submitted call, but not for ever. Its thread may go on after that."""
@@ -110,7 +115,7 @@ class DockerEngine:
 
     def close(self) -> None:
         """Release the threads, without waiting for running calls. Safe twice."""
-        for threads in (self._threads, self._quick_threads, self._pull_threads):
+        for threads in (self._threads, self._quick_threads, self._home_threads, self._pull_threads):
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[APIClient], T], timeout_s: float) -> Future[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import threading
@@ -12,8 +13,11 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 
 import pytest
 
+from tests.unit.worker.runtime.test_boxed import ATTEMPT
 from worker.ports import EngineUnavailable
+from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
+from worker.runtime.docker_options import WorkerIdentity
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -58,4 +62,41 @@ async def test_an_engine_that_stops_takes_no_new_connection_and_answers_on_old_o
         with pytest.raises(EngineUnavailable):
             await engine.quick_anew()
     finally:
+        engine.close()
+
+
+async def test_homes_that_take_long_keep_no_other_call_waiting(socket: Path) -> None:
+    """Thirty starts of one image kept a node from every start, and from every kill."""
+    engine, done = DockerEngine(f"unix://{socket}", timeout_s=5), threading.Event()
+    try:
+        calls = [engine.submit(lambda api: done.wait(20), on_disk=True) for _ in range(30)]
+        assert (await asyncio.wait_for(engine.call(lambda api: api.version()), 5))["Version"] == "28"
+        done.set()
+        assert all([await engine.wait(call) for call in calls])
+    finally:
+        done.set()
+        engine.close()
+
+
+async def test_a_home_whose_start_was_cancelled_before_its_turn_is_never_made(socket: Path, tmp_path: Path) -> None:
+    """What came after, its removal, said that the engine was still busy."""
+    engine, done = DockerEngine(f"unix://{socket}", timeout_s=5), threading.Event()
+    runtime = DockerRuntime(
+        tmp_path / "attempts", engine=engine, identity=WorkerIdentity("lab", "n1", "x"), launcher=tmp_path / "launcher"
+    )
+    made: list[str] = []
+    try:
+        before = [engine.submit(lambda api: done.wait(20), on_disk=True) for _ in range(30)]
+        start = asyncio.create_task(runtime._one_by_one(ATTEMPT, lambda api: made.append("home"), on_disk=True))
+        await asyncio.sleep(0.05)
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+        removal = runtime._one_by_one(ATTEMPT, lambda api: made.append("removed"))
+        await asyncio.wait_for(removal, 4)
+        done.set()
+        for call in before:
+            await engine.wait(call)
+        assert made == ["removed"]
+    finally:
+        done.set()
         engine.close()

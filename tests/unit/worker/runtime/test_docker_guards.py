@@ -64,7 +64,7 @@ class Engine(DockerRuntime):
     async def _engine_call(self, work: Any) -> Any:
         return work(cast(APIClient, self.api))
 
-    async def _one_by_one(self, attempt: Any, work: Any) -> Any:
+    async def _one_by_one(self, attempt: Any, work: Any, **how: Any) -> Any:
         return work(cast(APIClient, self.api))
 
 
