@@ -7,10 +7,12 @@ anew only where nobody can use it. What no attempt owns is swept once the engine
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,7 @@ from typing import Any
 from docker import APIClient
 
 from headway.archive import places
+from headway.backoff import Backoff
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
@@ -33,6 +36,7 @@ from .docker_disk import EngineFolders
 log = get_logger(__name__)
 
 _MOST_IMAGES = 10_000
+_FIRST_AGAIN_S, _AGAIN_S = 5.0, 60.0
 _UNIX = "unix://"
 
 
@@ -99,19 +103,24 @@ class DockerHomes:
         self._sweep_due = True
         self._asked = False  # since the engine came
         self._tried = False  # once at least
+        self._again = Backoff(_FIRST_AGAIN_S, _AGAIN_S)
+        self._again_at = math.inf
         self.problem = ""  # why it doesn't work on this node though it could, in one sentence
 
     # -- whether it works ---------------------------------------------------------------------------
 
     async def look(self, folders: EngineFolders) -> None:
-        """Try it, unless that is done since the engine came."""
+        """Try it once since the engine came, and from time to time while it fails: a full disk passes."""
         homes = self._homes
-        if self._asked or homes is None or not folders.found:
+        if homes is None or not folders.found or (self._asked and time.monotonic() < self._again_at):
             return
-        store = folders.found[0]
+        store, before = folders.found[0], self.problem
         self.problem = folders.cannot_show_layers or await asyncio.to_thread(lambda: self._probe(homes, store))
         self._asked = self._tried = True
-        if self.problem:
+        self._again_at = time.monotonic() + self._again.next_s() if self.problem else math.inf
+        if not self.problem:
+            self._again.reset()
+        elif self.problem != before:
             log.warning("homes.impossible", reason=self.problem)
 
     def forget(self) -> None:

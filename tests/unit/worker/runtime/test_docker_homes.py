@@ -23,7 +23,7 @@ from worker.homes import HomeImpossible, HomeOrder, ImageUser, TaskHome, TaskHom
 from worker.model import attempt_of_folder
 from worker.ports import ContainerFiles, ContainerState, EngineUnavailable, LocalImage, RuntimeRefused, StartOrder
 from worker.runtime import docker_homes
-from worker.runtime.docker_disk import cannot_show_layers
+from worker.runtime.docker_disk import EngineFolders, cannot_show_layers
 from worker.runtime.docker_engine import DockerEngine
 from worker.runtime.docker_homes import DockerHomes, engine_pid, layers_of
 from worker.runtime.docker_options import WorkerIdentity
@@ -380,3 +380,28 @@ def test_who_listens_at_a_socket(tmp_path: Path) -> None:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
         assert engine_pid(f"unix://{tmp_path}/s") == os.getpid()
+
+
+async def test_a_fault_that_passes_is_found_to_have_passed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk at the start of a Worker kept its tasks without homes until the next start."""
+    now = [1_000.0]
+    monkeypatch.setattr(docker_homes.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(docker_homes, "engine_pid", lambda url: 1)
+    asked: list[str] = []
+    monkeypatch.setattr(rig.homes, "probe", lambda *where: (asked.append(rig.homes.why), rig.homes.why)[1])
+    folders, made = EngineFolders(rig.engine), rig.runtime._homes
+    folders.found = (rig.folder,)
+    rig.homes.why = "A home can't be made here: No space left on device."
+    for _ in range(61):
+        await made.look(folders)
+        now[0] += 1
+    assert made.problem == rig.homes.why
+    assert 3 <= len(asked) <= 5
+    rig.homes.why = ""
+    now[0] += 60
+    await made.look(folders)
+    assert made.problem == ""
+    asked.clear()
+    now[0] += 10_000
+    await made.look(folders)
+    assert asked == []
