@@ -17,6 +17,7 @@ _ENGINES = ("proc", "dev", "sys")
 _NOBODY = 65_534
 _USABLE = 0o700
 _PASSED_BY_ALL = 0o001
+_PASSED = 0o011
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,18 @@ def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
     return Volumes(in_home, in_shares, tuple(in_tmp))
 
 
-def regions_of(tree: ImageTree, home: Found, own: Iterable[Found]) -> list[Region]:
-    """The home, and the folders in it that belong to the image's own user. Raises OSError."""
-    regions = [Region(HOME, "home", home, (0, 0), 0o700)]
+def regions_of(tree: ImageTree, home: Found, own: Iterable[Found], *, is_images_user: bool) -> list[Region]:
+    """The home, and the folders in it that belong to the image's own user. Raises OSError.
+
+    A program of the image's user may go on as another (gosu, su). So such a home has the image's mode, and lets all
+    users of the container pass to code and datasets. A home of an account is closed.
+    """
+    regions = [Region(HOME, "home", home, (0, 0), _USABLE | _PASSED if is_images_user else _USABLE)]
     if home.kind is FoundKind.FOLDER:
         facts = tree.facts(home)
         regions[0] = replace(regions[0], owner=(facts.st_uid, facts.st_gid))
+        if is_images_user:
+            regions[0] = replace(regions[0], mode=regions[0].mode | stat.S_IMODE(facts.st_mode) & 0o1777)
     for number, found in enumerate(own):
         facts = tree.facts(found)
         target = f"{HOME}{found.path.removeprefix(home.path)}"

@@ -142,7 +142,7 @@ class TaskHomes:
         home = home_of(tree)
         volumes = volumes_of(tree, home, order)
         own = self._own_files(tree, home, order)
-        regions = regions_of(tree, home, own.folders)
+        regions = regions_of(tree, home, own.folders, is_images_user=order.is_images_user)
         top.mkdir(mode=0o700, parents=True)
         for name in ("root", "own", "work", "written", "shares"):
             (top / name).mkdir(mode=0o700)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +155,19 @@ def test_the_search_asks_few_layers_and_is_done_once_for_an_image(
     other = prepare(homes, layers, uid=_UID + 1)
     assert other.notes == (_MORE,)
     assert len(asked) > 1_000
+
+
+@pytest.mark.parametrize(("mode", "seen"), [(0o755, 0o755), (0o700, 0o711), (0o1777, 0o1777), (0o000, 0o711)])
+def test_a_program_that_goes_on_as_another_user_passes_the_home(
+    homes: TaskHomes, tmp_path: Path, mode: int, seen: int
+) -> None:
+    tool = Entry(text="#!/bin/sh\necho works\n", mode=0o755)
+    layers = make_layers(tmp_path, {"root": folder(mode), "root/bin/tool": tool, "root/key": Entry(mode=0o600)})
+    (layers[0] / "root").chmod(mode)
+    home = prepare(homes, layers, uid=0, gid=0).binds["/root"]
+    assert stat.S_IMODE(home.stat().st_mode) == seen
+    script = "bin/tool; test ! -r key && echo closed"
+    done = subprocess.run(["/bin/sh", "-c", script], cwd=home, user=7, group=7, extra_groups=(), capture_output=True)
+    assert done.stdout == b"works\nclosed\n", done.stderr
+    account = prepare(homes, layers, uid=100_001, is_images_user=False).binds["/root"]
+    assert stat.S_IMODE(account.stat().st_mode) == 0o700
