@@ -14,8 +14,8 @@ _TABLE_BYTES = 4 << 20
 _MOST_GROUPS = 256
 _ID_DIGITS = 10
 _NO_ID = 2**32 - 1
-# The engine mounts something of its own there, and the launcher reads no table across a mount.
-_CLOSED = ("/proc", "/dev", "/sys", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+# Something else is mounted there, /root among them, and the launcher reads no table across a mount.
+_CLOSED = ("/root", "/proc", "/dev", "/sys", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 
 
 @dataclass(frozen=True, slots=True)

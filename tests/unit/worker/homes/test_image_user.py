@@ -61,3 +61,11 @@ def test_the_topmost_table_counts(tmp_path: Path) -> None:
     assert image_user(layers[1:], "app") == ImageUser(5, 6, (50,))
     assert image_user(layers, "app", volumes=["/usr/lib"]) is None  # where the launcher sees the volume
     assert image_user([tmp_path / "nowhere"], "") is None
+
+
+@pytest.mark.root
+def test_a_table_below_the_home_is_read_by_nobody(tmp_path: Path) -> None:
+    """The launcher meets the home there, and said that the image has no such user."""
+    layers = make_layers(tmp_path, {"etc/passwd": link("/root/pw"), "root/pw": "app:x:5:6::/:\n"})
+    assert image_user(layers, "app") is None
+    assert image_user(layers, "5") == ImageUser(5, 0)
