@@ -82,6 +82,7 @@ from .job_file import (
     JobFileDefaults,
     JobFileResources,
     JobFileTask,
+    TaskSpec,
 )
 from .jobs import (
     Acted,
@@ -187,6 +188,7 @@ __all__ = [
     "Task",
     "TaskDetail",
     "TaskEvent",
+    "TaskSpec",
     "TimeoutAdvice",
     "Token",
     "TokenCreate",

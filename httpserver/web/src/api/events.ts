@@ -9,6 +9,7 @@ export const keys = {
   jobs: ["jobs"] as const,
   job: (id: string) => ["job", id] as const,
   task: (id: string, name: string) => ["task", id, name] as const,
+  spec: (id: string, name: string) => ["spec", id, name] as const,
   queue: ["queue"] as const,
   wholeQueue: ["whole queue"] as const,
   jobName: (id: string) => ["job name", id] as const,

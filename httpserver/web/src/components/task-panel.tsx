@@ -2,6 +2,7 @@ import { Fragment, useState } from "react";
 import { Link } from "wouter";
 
 import type { LogStream, Task } from "../api/client";
+import { endFacts } from "../domain/ends";
 import { gpus, moment, size, span } from "../domain/format";
 import { short } from "../domain/image-name";
 import { firstPress } from "../domain/press";
@@ -10,6 +11,7 @@ import { Problems, Sentence, State } from "./basics";
 import { LogView } from "./log-view";
 import { MoreTime } from "./more-time";
 import { Phases } from "./phases";
+import { SpecOf } from "./task-spec";
 import { Before, Waiting } from "./waiting";
 import { When } from "./when";
 
@@ -184,6 +186,7 @@ export function TaskPanel({
               </Fragment>
             ))}
             {attempt.extension_pending && <> (its machine has not confirmed that yet)</>}
+            {endFacts(attempt.reason) && <>, {endFacts(attempt.reason)}</>}
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
             {attempt.gpus_simulated && <> (only simulated)</>}
@@ -227,6 +230,7 @@ export function TaskPanel({
           <LogView place={{ job, task: task.name, attempt: number, stream }} key={`${number}/${stream}`} />
         </>
       )}
+      {mayExtend && <SpecOf job={job} task={task.name} />}
     </section>
   );
 }
