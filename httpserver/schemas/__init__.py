@@ -106,6 +106,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
+from .logs import LogLine
 from .starts import (
     Preview,
     PreviewStart,
@@ -152,6 +153,7 @@ __all__ = [
     "JobGone",
     "JobList",
     "ListedUser",
+    "LogLine",
     "LogStream",
     "Missing",
     "NeedOn",

@@ -104,6 +104,36 @@ async def test_a_log_of_a_task_that_the_job_does_not_have_says_so(rig: Rig):
             assert answer.json()["detail"].startswith(f"Job {job_id} has no task '{name}'.")
 
 
+@pytest.mark.parametrize("live", [True, False], ids=["live", "ended"])
+async def test_a_line_is_found_by_its_number_and_by_a_byte(rig: Rig, live: bool):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "RUNNING" if live else "SUCCEEDED")
+    text = b"one\n\nthree" + b"x" * 300_000 + b"\nfour\n"
+    if live:
+        await rig.worker.write(job_id, "a", text)
+    else:
+        rig.store_log(job_id, "a", text)
+    four = text.index(b"four")
+    for params, want in (
+        ({"line": 1}, (1, 0)),
+        ({"line": 2}, (2, 4)),
+        ({"line": 3}, (3, 5)),
+        ({"line": 4}, (4, four)),
+        ({"line": 99}, (5, len(text))),
+        ({"offset": 0}, (1, 0)),
+        ({"offset": 3}, (1, 0)),
+        ({"offset": 4}, (2, 4)),
+        ({"offset": 200_000}, (3, 5)),
+        ({"offset": four + 2}, (4, four)),
+        ({"offset": 10**9}, (5, len(text))),
+    ):
+        found = (await ann.get(f"{path}/line", params=params)).json()
+        assert (found["line"], found["offset"]) == want, params
+        assert (found["size"], found["ended"]) == (len(text), not live)
+    assert (await ann.get(f"{path}/line", params={"line": 0})).status_code == 400
+    assert (await (await rig.client("bob")).get(f"{path}/line")).status_code == 403
+
+
 async def test_a_follower_gets_every_byte_as_it_comes_and_ends_with_the_attempt(rig: Rig):
     """LOG-07, LOG-08."""
     job_id, path = await a_task(rig)

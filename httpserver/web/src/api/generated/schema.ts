@@ -484,6 +484,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/line": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Log Line
+         * @description Where a line of a log begins, so that a link can name one. The log is read up to there.
+         */
+        get: operations["get_log_line"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/logs.zip": {
         parameters: {
             query?: never;
@@ -2985,6 +3005,32 @@ export interface components {
              * @description what it may hold, as configured or the account's own; null: all
              */
             space_limit_bytes: number | null;
+        };
+        /**
+         * LogLine
+         * @description Where a line of a log begins.
+         */
+        LogLine: {
+            /**
+             * Line
+             * @description from 1; the last one there is, where a later one was asked for
+             */
+            line: number;
+            /**
+             * Offset
+             * @description of its first byte
+             */
+            offset: number;
+            /**
+             * Size
+             * @description bytes that the log has now
+             */
+            size: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
         };
         /**
          * LogStream
@@ -5597,6 +5643,48 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_log_line: {
+        parameters: {
+            query?: {
+                /** @description its number, from 1 */
+                line?: number | null;
+                /** @description without `line`: a byte that it has */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+                stream: components["schemas"]["LogStream"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLine"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
