@@ -28,6 +28,7 @@ export type NodeHealth = Schemas["NodeHealth"];
 export type Admission = Schemas["Admission"];
 export type NeedOn = Schemas["NeedOn"];
 export type LogStream = Schemas["LogStream"];
+export type LogLinePlace = Schemas["LogLine"];
 
 /** Any refusal of the server, and a server that does not answer. */
 export class ApiError extends Error {

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
 import { type JobDetail, type Task, type User, api, body } from "../api/client";
@@ -16,6 +16,7 @@ import { TaskTable } from "../components/task-table";
 import { moment, span } from "../domain/format";
 import { MAX_DRAWN } from "../domain/graph";
 import { firstPress } from "../domain/press";
+import { chosenIn, taskAddress } from "../domain/streams";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
 import { TaskCounts } from "./jobs";
 
@@ -34,6 +35,7 @@ const pick = ({ attempts, place, waits }: Task): Pick<Task, "attempts" | "place"
 export function JobView({ id, task: chosen, user }: { id: string; task?: string; user: User }) {
   const client = useQueryClient();
   const [, go] = useLocation();
+  const { stream } = chosenIn(useSearch());
   const job = useQuery({
     queryKey: keys.job(id),
     queryFn: async () => {
@@ -89,7 +91,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
-  const choose = (name: string): void => go(`/jobs/${id}/${encodeURIComponent(name)}`, { replace: true });
+  const choose = (name: string): void => go(taskAddress(id, name, { stream }), { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
   const press = (wanted: Wanted): void => {

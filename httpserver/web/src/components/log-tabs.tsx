@@ -1,0 +1,81 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+
+import type { Attempt, LogStream } from "../api/client";
+import { keys } from "../api/events";
+import { logSize } from "../api/log";
+import { size } from "../domain/format";
+import { NO_SIZES, STREAMS, type Sizes, firstStream, streamText } from "../domain/streams";
+import { LogView } from "./log-view";
+
+/** How often the sizes of logs that grow are asked for. */
+const SIZES_MS = 10_000;
+
+/** The logs of one attempt in tabs. A mark on a tab says that there is something in it that was not seen yet. */
+export function LogTabs({
+  job,
+  task,
+  number,
+  attempt,
+  chosen,
+  mayRead,
+  onChoose,
+}: {
+  job: string;
+  task: string;
+  number: number;
+  /** What is known of it. */
+  attempt: Attempt | undefined;
+  /** Null: the log that holds the end. */
+  chosen: LogStream | null;
+  mayRead: boolean;
+  onChoose: (stream: LogStream) => void;
+}) {
+  const ended = attempt !== undefined && attempt.ended_at !== null;
+  const asked = useQuery({
+    queryKey: keys.logSizes(job, task, number, ended),
+    enabled: mayRead,
+    refetchInterval: ended ? false : SIZES_MS,
+    retry: false,
+    queryFn: async ({ signal }): Promise<Sizes> => {
+      const [stdout, stderr, platform] = await Promise.all(STREAMS.map((stream) => logSize({ job, task, attempt: number, stream }, signal)));
+      return { stdout: stdout ?? null, stderr: stderr ?? null, platform: platform ?? null };
+    },
+  });
+  // What the attempt wrote is known at its end, also where its log was removed since.
+  const sizes: Sizes = { ...NO_SIZES, ...asked.data, ...(ended ? { stdout: attempt.stdout_bytes, stderr: attempt.stderr_bytes } : {}) };
+  const stream = chosen ?? firstStream(attempt, sizes);
+  const [seen, setSeen] = useState<Partial<Record<LogStream, number>>>({});
+  const present = sizes[stream];
+  useEffect(() => {
+    if (present !== null) setSeen((old) => (old[stream] === present ? old : { ...old, [stream]: present }));
+  }, [stream, present]);
+
+  return (
+    <>
+      <div className="tabs" role="tablist" aria-label="Logs">
+        {STREAMS.map((one) => {
+          const bytes = sizes[one];
+          const unseen = one !== stream && one !== "platform" && (bytes ?? 0) > (seen[one] ?? 0);
+          return (
+            <button key={one} role="tab" aria-selected={one === stream} onClick={() => onChoose(one)}>
+              {unseen && (
+                <span className="unseen" title="There is something that you have not seen yet">
+                  <span aria-hidden="true">●</span>
+                  <span className="hidden">new: </span>
+                </span>
+              )}
+              {streamText[one]}
+              {bytes !== null && <small> {bytes === 0 ? "empty" : size(bytes)}</small>}
+            </button>
+          );
+        })}
+      </div>
+      <LogView
+        place={{ job, task, attempt: number, stream }}
+        expected={ended && stream !== "platform" ? (stream === "stdout" ? attempt.stdout_bytes : attempt.stderr_bytes) : null}
+        key={`${number}/${stream}`}
+      />
+    </>
+  );
+}
