@@ -17,8 +17,9 @@ function serve(logs: { [stream: string]: Uint8Array<ArrayBuffer> | undefined }):
     const [, stream = "", line] = /logs\/(\w+)(\/line)?$/.exec(at.pathname) ?? [];
     const log = logs[stream];
     if (log === undefined) return new Response('{"detail": "There is no such attempt."}', { status: 404 });
-    const begins = [0, ...[...log.keys()].filter((i) => log[i] === 10).map((i) => i + 1)];
     if (line) {
+      const begins = [0];
+      for (let end = log.indexOf(10); end >= 0; end = log.indexOf(10, end + 1)) begins.push(end + 1);
       const number = Number(at.searchParams.get("line")) || begins.filter((b) => b <= Number(at.searchParams.get("offset"))).length;
       const found = Math.min(number, begins.length);
       return Response.json({ line: found, offset: begins[found - 1], size: log.byteLength, ended: true });

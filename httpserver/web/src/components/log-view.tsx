@@ -247,14 +247,15 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
     lastTop.current = element.scrollTop;
   }, [lines, follow, full]);
 
-  /** Remembers the first line in sight. */
+  /** Remembers the first line in sight, but not the one at the very top: it begins elsewhere once it is whole. */
   const hold = (): void => {
     const element = box.current;
     if (element === null) return;
+    const top = element.querySelector(".line");
     for (const block of element.querySelectorAll("pre")) {
       if (block.offsetTop + block.offsetHeight < element.scrollTop) continue;
       for (const line of block.querySelectorAll<HTMLElement>(".line")) {
-        if (line.offsetTop + line.offsetHeight >= element.scrollTop) {
+        if (line !== top && line.offsetTop + line.offsetHeight >= element.scrollTop) {
           anchor.current = { at: line.dataset["at"] ?? "", top: line.offsetTop - element.scrollTop };
           return;
         }
