@@ -82,7 +82,7 @@ export function SpecOf({ job, task }: { job: string; task: string }) {
           <summary>
             Environment: {env.length} {env.length === 1 ? "variable" : "variables"}
           </summary>
-          <dl className="facts-list">
+          <dl className="facts-list env-list">
             {env.map(([name, value]) => (
               <div key={name}>
                 <dt>

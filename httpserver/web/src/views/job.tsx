@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
@@ -86,6 +86,16 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
     { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
   );
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
+  const loaded = job.data !== undefined;
+  // Beside a task the graph is low: what was chosen comes into its sight, and the page stays where it is.
+  useEffect(() => {
+    const drawn = document.querySelector<HTMLElement>(".dag");
+    const there = drawn?.querySelector(".task.chosen")?.getBoundingClientRect();
+    if (drawn === null || there === undefined) return;
+    const box = drawn.getBoundingClientRect();
+    if (there.top < box.top || there.bottom > box.bottom) drawn.scrollTop += there.top - box.top - box.height / 3;
+    if (there.left < box.left || there.right > box.right) drawn.scrollLeft += there.left - box.left - box.width / 3;
+  }, [chosen, loaded]);
 
   if (job.isPending) return <p>Loading …</p>;
   if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
