@@ -5,7 +5,7 @@ import type { Attempt, LogStream } from "../api/client";
 import { keys } from "../api/events";
 import { logSize } from "../api/log";
 import { size } from "../domain/format";
-import { NO_SIZES, STREAMS, type Sizes, firstStream, streamText } from "../domain/streams";
+import { STREAMS, type Sizes, firstStream, sizesOf, streamText } from "../domain/streams";
 import { LogView } from "./log-view";
 
 /** How often the sizes of logs that grow are asked for. */
@@ -38,25 +38,32 @@ export function LogTabs({
     refetchInterval: ended ? false : SIZES_MS,
     retry: false,
     queryFn: async ({ signal }): Promise<Sizes> => {
-      const [stdout, stderr, platform] = await Promise.all(STREAMS.map((stream) => logSize({ job, task, attempt: number, stream }, signal)));
-      return { stdout: stdout ?? null, stderr: stderr ?? null, platform: platform ?? null };
+      const ask = (stream: LogStream): Promise<number | null> => logSize({ job, task, attempt: number, stream }, signal);
+      const [stdout, stderr, platform] = await Promise.all([ask("stdout"), ask("stderr"), ask("platform")]);
+      return sizesOf({ stdout, stderr, platform });
     },
   });
   // What the attempt wrote is known at its end, also where its log was removed since.
-  const sizes: Sizes = { ...NO_SIZES, ...asked.data, ...(ended ? { stdout: attempt.stdout_bytes, stderr: attempt.stderr_bytes } : {}) };
+  const sizes = sizesOf({
+    stdout: ended ? attempt.stdout_bytes : (asked.data?.stdout ?? null),
+    stderr: ended ? attempt.stderr_bytes : (asked.data?.stderr ?? null),
+    platform: asked.data?.platform ?? null,
+  });
   const stream = chosen ?? firstStream(attempt, sizes);
   const [seen, setSeen] = useState<Partial<Record<LogStream, number>>>({});
-  const present = sizes[stream];
+  const { stdout, stderr } = sizes;
   useEffect(() => {
-    if (present !== null) setSeen((old) => (old[stream] === present ? old : { ...old, [stream]: present }));
-  }, [stream, present]);
+    const out = stream === "stdout" || stream === "both";
+    const err = stream === "stderr" || stream === "both";
+    setSeen((old) => ({ stdout: out ? (stdout ?? 0) : (old.stdout ?? 0), stderr: err ? (stderr ?? 0) : (old.stderr ?? 0) }));
+  }, [stream, stdout, stderr]);
 
   return (
     <>
       <div className="tabs" role="tablist" aria-label="Logs">
         {STREAMS.map((one) => {
           const bytes = sizes[one];
-          const unseen = one !== stream && one !== "platform" && (bytes ?? 0) > (seen[one] ?? 0);
+          const unseen = one !== stream && (one === "stdout" || one === "stderr") && (bytes ?? 0) > (seen[one] ?? 0);
           return (
             <button key={one} role="tab" aria-selected={one === stream} onClick={() => onChoose(one)}>
               {unseen && (
@@ -73,7 +80,7 @@ export function LogTabs({
       </div>
       <LogView
         place={{ job, task, attempt: number, stream }}
-        expected={ended && stream !== "platform" ? (stream === "stdout" ? attempt.stdout_bytes : attempt.stderr_bytes) : null}
+        expected={ended && stream !== "platform" ? sizes[stream] : null}
         key={`${number}/${stream}`}
       />
     </>

@@ -1,22 +1,22 @@
 import { describe, expect, it } from "vitest";
 
-import { chosenIn, firstStream, taskAddress } from "./streams";
+import { chosenIn, firstStream, sizesOf, taskAddress } from "./streams";
 
 const attempt = (state: string, ended = true) => ({ state, ended_at: ended ? 1 : null }) as never;
-const sizes = (stdout: number | null, stderr: number | null, platform: number | null = null) => ({ stdout, stderr, platform });
+const sizes = (stdout: number | null, stderr: number | null, platform: number | null = null) => sizesOf({ stdout, stderr, platform });
 
 describe("the log that is shown first", () => {
   it("is the one that holds the end of what failed", () => {
     expect(firstStream(attempt("FAILED"), sizes(0, 900))).toBe("stderr");
     expect(firstStream(attempt("FAILED"), sizes(5000, 900))).toBe("stderr");
-    expect(firstStream(attempt("FAILED"), sizes(5000, 0))).toBe("stdout");
+    expect(firstStream(attempt("FAILED"), sizes(5000, 0))).toBe("both");
     expect(firstStream(attempt("FAILED"), sizes(0, 0, 80))).toBe("platform");
   });
   it("is what the program prints, of all else", () => {
-    expect(firstStream(attempt("SUCCEEDED"), sizes(10, 900))).toBe("stdout");
-    expect(firstStream(attempt("SUCCEEDED"), sizes(0, 900))).toBe("stderr");
-    expect(firstStream(attempt("RUNNING", false), sizes(null, null))).toBe("stdout");
-    expect(firstStream(undefined, sizes(null, null))).toBe("stdout");
+    expect(firstStream(attempt("SUCCEEDED"), sizes(10, 900))).toBe("both");
+    expect(firstStream(attempt("FAILED"), sizes(null, null))).toBe("both");
+    expect(firstStream(attempt("RUNNING", false), sizes(null, null))).toBe("both");
+    expect(firstStream(undefined, sizes(null, null))).toBe("both");
   });
 });
 

@@ -1,29 +1,31 @@
 /** Which log of an attempt is shown first, and how the others are marked. */
 import type { Attempt, LogStream } from "../api/client";
 
-export const STREAMS: readonly LogStream[] = ["stdout", "stderr", "platform"];
-export const streamText: Record<LogStream, string> = { stdout: "stdout", stderr: "stderr", platform: "Headway's log" };
+export const STREAMS: readonly LogStream[] = ["both", "stdout", "stderr", "platform"];
+export const streamText: Record<LogStream, string> = { both: "All output", stdout: "stdout", stderr: "stderr", platform: "Headway's log" };
 
 /** Bytes of each; null: not known. */
 export type Sizes = { readonly [stream in LogStream]: number | null };
 
-export const NO_SIZES: Sizes = { stdout: null, stderr: null, platform: null };
+/** With both streams as one. */
+export const sizesOf = (of: Omit<Sizes, "both">): Sizes => ({ ...of, both: of.stdout === null || of.stderr === null ? null : of.stdout + of.stderr });
 
 const failed = (attempt: Pick<Attempt, "state" | "ended_at"> | undefined): boolean => attempt !== undefined && attempt.ended_at !== null && attempt.state !== "SUCCEEDED";
 
 /**
- * The log that holds the end: of what failed, where programs say why; else what the program prints.
+ * The log that holds the end: of what failed, where programs say why; else all that the program prints.
  *
- * Programs of Python and of most other languages tell why they failed on stderr.
+ * Programs of Python and of most other languages tell why they failed on stderr. What they print comes out in blocks, so
+ * that its last block follows the traceback.
  */
 export function firstStream(attempt: Pick<Attempt, "state" | "ended_at"> | undefined, sizes: Sizes): LogStream {
   const has = (stream: LogStream): boolean => (sizes[stream] ?? 0) > 0;
   if (failed(attempt)) {
     if (has("stderr")) return "stderr";
     // Without a word of the program it never began, or was ended from outside: Headway's log tells that.
-    return has("stdout") || sizes.stdout === null ? "stdout" : has("platform") ? "platform" : "stdout";
+    return sizes.both === 0 && has("platform") ? "platform" : "both";
   }
-  return !has("stdout") && has("stderr") ? "stderr" : "stdout";
+  return "both";
 }
 
 /** The choice in an address: ?log=stderr&attempt=2. */

@@ -3036,7 +3036,7 @@ export interface components {
          * LogStream
          * @enum {string}
          */
-        LogStream: "stdout" | "stderr" | "platform";
+        LogStream: "stdout" | "stderr" | "both" | "platform";
         /**
          * Missing
          * @description A part of the answer that could not be had now.
