@@ -180,8 +180,10 @@ def task_for_others(shown: s.Task) -> s.Task:
 
 
 def attempt_for_others(shown: s.Attempt) -> s.Attempt:
-    """See :func:`task_for_others`."""
-    less: s.Attempt = shown.model_copy(update={"image_id": "", "reason": _reason_for_others(shown.reason)})
+    """See :func:`task_for_others`. Warnings name the owner's folders and processes."""
+    less: s.Attempt = shown.model_copy(
+        update={"image_id": "", "warnings": [], "reason": _reason_for_others(shown.reason)}
+    )
     return less
 
 

@@ -163,6 +163,7 @@ class Attempt(AttemptFacts):
     freed_at: float | None = None  # until then it held its resources (``usage.freed_at``); None: it still does
     boot_id: str = ""  # of TaskManager's machine when it was placed
     placed_s: float = 0.0  # ``placed_at`` by its boot clock
+    late_warnings: tuple[str, ...] = ()  # what could not be done after its end, as it is now
 
     @property
     def live(self) -> bool:

@@ -22,6 +22,7 @@ from .engine.events import (
     HeartbeatReceived,
     HeldTask,
     HoldTask,
+    LateWarnings,
     LiveAttempt,
     NodesChanged,
     RefusedLaunch,
@@ -169,7 +170,10 @@ def task_events(payloads: Iterable[bytes]) -> job_manager_pb2.ReportTaskEventsRe
 
 
 def reports(request: task_manager_pb2.ReportAttemptsRequest) -> AttemptReports:
-    return AttemptReports(tuple(_report(message) for message in request.reports))
+    return AttemptReports(
+        tuple(_report(message) for message in request.reports),
+        tuple(_late_warnings(message) for message in request.late_warnings),
+    )
 
 
 def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
@@ -183,6 +187,16 @@ def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
         engine_away=message.engine_away,
         facts=AttemptFacts(**from_report(message)),
         generation=message.generation,
+    )
+
+
+def _late_warnings(message: task_manager_pb2.LateWarnings) -> LateWarnings:
+    return LateWarnings(
+        attempt=convert.attempt_id(message.attempt),
+        node_id=NodeId(message.node_id),
+        incarnation=message.incarnation,
+        generation=message.generation,
+        warnings=tuple(message.warnings),
     )
 
 
@@ -368,8 +382,10 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         timeout_s=attempt.timeout_s,
         extensions=[extension(one) for one in attempt.extensions],
         extension_pending=attempt.extension_pending,
+        owner=attempt.owner,
         **to_view(attempt),
     )
+    view.warnings.extend(attempt.late_warnings)
     if attempt.reason is not None:
         view.reason.CopyFrom(convert.end_reason_to_pb(attempt.reason))
     return view

@@ -62,7 +62,9 @@ def _user_name(launch: LaunchAttempt, image: LocalImage) -> str:
     if launch.spec.user is RunAs.ACCOUNT:
         return launch.owner.name
     name = image.user.partition(":")[0]
-    return name if name and not name.isdigit() else "root"
+    if not name.isdigit():
+        return name or "root"
+    return f"user{int(name)}" if int(name) else "root"  # as the launcher calls one that has no name
 
 
 def _pairs(entries: Iterable[str]) -> dict[str, str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import TypeVar
 
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
+from headway.frozen import replace
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.model.simulated_gpus import is_simulated
@@ -117,8 +117,19 @@ class TaskExecutor:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
                 decision, end = await self._after_crash(error)
             self._context.alarms.cancel(self._alarm)
-            await self._finish.record_end(decision, end)
+            await self._record_end(decision, end)
         await self._finish.clean_up()
+
+    async def _record_end(self, decision: EndDecision, end: EndRecord | None) -> None:
+        """The end is told, whatever its sentences hold: without them, where they can't be written or sent."""
+        try:
+            await self._finish.record_end(decision, end)
+        except Exception as error:
+            if self.record.stage is not AttemptStage.LIVE:
+                raise
+            log.error("attempt.end_without_words", attempt=str(self.record.attempt), exc=error)
+            bare = replace(decision, reason=replace(decision.reason, detail=""), warnings=())
+            await self._finish.record_end(bare, end)
 
     async def _after_crash(self, error: Exception) -> tuple[EndDecision, EndRecord | None]:
         """The attempt is ended. What its launcher wrote down before still counts."""
@@ -230,6 +241,8 @@ class TaskExecutor:
             code=code,
             job_name=launch.job_name,
             owner=launch.owner.name,
+            account_uid=launch.owner.uid,
+            account_gid=launch.owner.gid,
             launch=record.launch or b"",
         )
         record.boot_id = context.boot_id
@@ -239,6 +252,9 @@ class TaskExecutor:
         context.store.put_later(record)  # its box was made: if that is gone after a restart, it is not made again
         begin_copy(self._context, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
+        self._finish.home_is_owners = facts.home_is_owners
+        for note in facts.notes:
+            self._log_line(note)
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
     async def _image(self) -> LocalImage:

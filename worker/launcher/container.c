@@ -175,22 +175,43 @@ static void append_line(struct box *box, int root, const char *path, char *line)
         close(fd);
 }
 
+/* A folder that everybody may write in, as every machine has it at /tmp. One that is mounted is left as it is. */
+static void open_folder(struct box *box, int root, const char *name)
+{
+    struct stat info;
+
+    if (mkdirat(root, name, 0755) < 0 && errno != EEXIST)
+        say(box, "/%s can't be made: %s", name, strerror(errno));
+    int fd = open_in_image(root, name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 && errno == EXDEV)
+        return;
+    if (fd < 0 || fstat(fd, &info) < 0 || ((info.st_mode & 07777) != 01777 && fchmod(fd, 01777) < 0))
+        say(box, "/%s can't be opened for the user: %s", name, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 void prepare_image(struct box *box, int root, const struct spec *spec)
 {
-    /* Failures are ignored: most programs need neither. */
-    if (spec->open_root) {
-        if (mkdirat(root, "root", 0755) < 0 && errno != EEXIST)
-            say(box, "/root can't be made: %s", strerror(errno));
-        int fd = open_in_image(root, "root", O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0 || fchmod(fd, 01777) < 0)
-            say(box, "/root can't be opened for the user: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-    }
+    /* Failures are ignored: most programs need none of it. */
+    if (spec->open_root)
+        open_folder(box, root, "root");
+    open_folder(box, root, "tmp");
     if (spec->passwd_line != NULL)
         append_line(box, root, "etc/passwd", spec->passwd_line);
     if (spec->group_line != NULL)
         append_line(box, root, "etc/group", spec->group_line);
+}
+
+void name_user(struct box *box, int root, const struct identity *identity)
+{
+    char line[128];
+    unsigned uid = (unsigned)identity->uid, gid = (unsigned)identity->gid;
+
+    snprintf(line, sizeof line, "user%u:x:%u:%u::/root:/bin/sh", uid, uid, gid);
+    append_line(box, root, "etc/passwd", line);
+    snprintf(line, sizeof line, "group%u:x:%u:", gid, gid);
+    append_line(box, root, "etc/group", line);
 }
 
 /* --- the user ---------------------------------------------------------------------------------------------- */
@@ -261,6 +282,8 @@ static int become(uid_t effective)
     return setresuid((uid_t)-1, effective, (uid_t)-1);
 }
 
+static int workdir_error; /* of the first folder that could not be made; a chdir would only say that it is not there */
+
 /* First as the user: a mount with root_squash refuses root. Then as root: the image may refuse the user. */
 static void make_workdir(const char *path, const struct identity *identity, bool privileged)
 {
@@ -271,12 +294,18 @@ static void make_workdir(const char *path, const struct identity *identity, bool
         at += strcspn(at, "/");
         char kept = *at;
         *at = '\0';
-        if (mkdir(copy, 0755) < 0 && privileged && (errno == EACCES || errno == EPERM)) {
-            if (become(0) == 0 && mkdir(copy, 0755) == 0 && lchown(copy, identity->uid, identity->gid) < 0)
+        int error = mkdir(copy, 0755) < 0 ? errno : 0;
+        if (privileged && (error == EACCES || error == EPERM)) {
+            error = become(0) == 0 && mkdir(copy, 0755) == 0 ? 0 : errno;
+            if (error == 0 && lchown(copy, identity->uid, identity->gid) < 0) {
+                error = errno;
                 rmdir(copy);
+            }
             if (become(identity->uid) < 0)
                 _exit(127);
         }
+        if (workdir_error == 0 && error != EEXIST)
+            workdir_error = error;
         *at = kept;
     }
     free(copy);
@@ -286,7 +315,7 @@ static bool enter_workdir(const char *path, struct failure *failure)
 {
     if (chdir(path) == 0)
         return true;
-    return blame_workdir(path, errno, failure);
+    return blame_workdir(path, errno == ENOENT && workdir_error != 0 ? workdir_error : errno, failure);
 }
 
 static bool drop_capabilities(void)

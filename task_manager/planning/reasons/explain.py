@@ -218,7 +218,7 @@ def _closed_word(free: FreeResources) -> WaitWord:
         for condition in free.node.conditions:
             if condition.blocks_work and condition.word == "disk_full":
                 return WaitWord.DISK_FULL
-            if condition.blocks_work and condition.word == "mount_unavailable":
+            if condition.blocks_work and condition.word in ("mount_unavailable", "mount_rights"):
                 return WaitWord.MOUNT_UNAVAILABLE
     return WaitWord.NODE_DRAINED
 

@@ -128,6 +128,17 @@ def test_only_known_folders_are_mounted() -> None:
     }
 
 
+def test_a_home_of_ones_own_opens_no_code() -> None:
+    places = ("/root", "/root/.cache", "/root/nfs", "/root/code", "/root/code/below", "/tmp")
+    home = {place: Path(f"/homes{place}") for place in places}
+    order = an_order(code=Path("/mnt/code/1"))
+    found = container_config(order, BOX, ME, digest="d", pids_limit=99, home=home)["HostConfig"]["Mounts"]
+    mounts = {mount["Target"]: (mount["Source"], mount["ReadOnly"]) for mount in found}
+    closed = ("/root/code", "/root/code/below")
+    assert {place: mounts[place] for place in places} == {p: (f"/homes{p}", p in closed) for p in places}
+    assert len(found) == len(places) + 1
+
+
 def test_no_secret_of_the_task_is_in_the_engines_hands() -> None:
     """SEC-04: whoever may ask the engine read the tokens in an environment."""
     assert "secret" not in str(config())

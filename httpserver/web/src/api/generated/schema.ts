@@ -1583,10 +1583,13 @@ export interface components {
             dropped_bytes: number;
             /**
              * Image Id
-             * @description empty until it is known, in events, and for others than owner and admins
+             * @description empty until it is known, and for others than owner and admins
              */
             image_id: string;
-            /** Warnings */
+            /**
+             * Warnings
+             * @description of its end, then what could not be done after it; none for others
+             */
             warnings: string[];
             /**
              * Timeout S
