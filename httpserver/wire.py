@@ -157,9 +157,9 @@ def task(
     )
 
 
-def task_spec(message: common.TaskSpec) -> s.TaskSpec:
+def task_spec(message: common.TaskSpec) -> s.SubmittedTask:
     """What was submitted, with defaults. For owner and admins: it has command and environment."""
-    return s.TaskSpec(**TASK.whole(convert.task_spec(message)))
+    return s.SubmittedTask(**TASK.whole(convert.task_spec(message)))
 
 
 def task_for_others(shown: s.Task) -> s.Task:

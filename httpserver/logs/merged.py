@@ -1,8 +1,8 @@
 """Both streams of an attempt as one log, in the order in which their bytes came.
 
 The launcher's index says which bytes came when. The merged log is their pieces in its order, then what the index does
-not name: what follows it, or all of it for an attempt of a runtime without an index. It only grows at its end, so
-ranges, tails and followers work as with any log.
+not name. That is all of it for an attempt of a runtime without an index. It only grows at its end, so ranges, tails
+and followers work as with any log.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _RECORD = struct.Struct("<QQII")  # when, offset, length, stream; see worker/box
 Piece = tuple[int, int, int]  # stream from 0, first byte, length
 
 
-class Turns:
-    """Turns index records, as they come, into pieces without gap or overlap. No piece goes beyond ``most``: a task may
-    write what it likes into its own index."""
+class IndexTurns:
+    """Makes pieces of index records as they come, without gap or overlap.
+
+    No piece goes beyond ``most``: a task may write what it likes into its own index.
+    """
 
     def __init__(self, most: Sequence[int] | None = None) -> None:
         self.upto = [0, 0]  # how far each stream was named
@@ -98,7 +100,7 @@ async def opened(
     size = sum(sizes)
     if not found.ended:
         # The end of a log that grows: what is not named yet may still take turns.
-        turns = Turns(sizes)
+        turns = IndexTurns(sizes)
         async with aclosing(_index(reader, task, found)) as index:
             size = sum([length async for data in index for _, _, length in turns.pieces(data)])
     begin = max(0, size - tail) if tail is not None else start
@@ -158,7 +160,7 @@ async def _joined(
     index: AsyncGenerator[bytes, None], cursors: list[_Cursor], sizes: list[int], start: int, size: int | None
 ) -> AsyncGenerator[bytes, None]:
     """The merged log from ``start`` to ``size``, or to its end; ``sizes``: what each stream has at least."""
-    turns, at = Turns(None if size is None else sizes), 0
+    turns, at = IndexTurns(None if size is None else sizes), 0
     given = [0, 0]
     try:
         async with aclosing(index) as records:

@@ -18,7 +18,8 @@ from ..http.disposition import attachment
 from ..jobs.service import Jobs
 from . import lines
 from .archive import LogArchiveEntry, archive
-from .reader import AttemptLogReader, LocatedAttempt, LogSnapshot
+from .reader import AttemptLogReader
+from .snapshot import LocatedAttempt, LogSnapshot
 
 _STREAMS = ("stdout", "stderr", "platform")
 

@@ -82,7 +82,7 @@ from .job_file import (
     JobFileDefaults,
     JobFileResources,
     JobFileTask,
-    TaskSpec,
+    SubmittedTask,
 )
 from .jobs import (
     Acted,
@@ -187,10 +187,10 @@ __all__ = [
     "ShareChange",
     "SharedWith",
     "Submitted",
+    "SubmittedTask",
     "Task",
     "TaskDetail",
     "TaskEvent",
-    "TaskSpec",
     "TimeoutAdvice",
     "Token",
     "TokenCreate",

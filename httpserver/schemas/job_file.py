@@ -96,11 +96,12 @@ class JobFile(_Read):
     tasks: list[JobFileTask]
 
 
-class TaskSpecResources(_shown("_ShownResources", RESOURCES)):  # type: ignore[misc]
+class SubmittedResources(_shown("_SubmittedResources", RESOURCES)):  # type: ignore[misc]
     pass
 
 
-class TaskSpec(  # type: ignore[misc]
-    _shown("_ShownTask", TASK, resources=TaskSpecResources, needs=list[str] | dict[str, NeedOn])
-):
+_Whole: Any = _shown("_SubmittedTask", TASK, resources=SubmittedResources, needs=list[str] | dict[str, NeedOn])
+
+
+class SubmittedTask(_Whole):  # type: ignore[misc]
     """What was submitted of a task, as a job file spells it, with every default filled in; null: not set."""
