@@ -16,6 +16,7 @@ from .conftest import sign_in
 pytestmark = [pytest.mark.web, pytest.mark.slow]
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3\n\x1b[31mValueError: no such data\x1b[0m\n'
+TRACE_LINES = ("Traceback", "File", "ValueError")
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,9 @@ def test_a_failed_task_opens_at_its_traceback_in_sight(page: Page, headway: Clus
     expect(page.get_by_role("tab", name="stderr")).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tab", name="stdout")).to_contain_text("●")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    # Both are one log, in the order in which they came.
+    page.get_by_role("tab", name="All output").click()
+    expect(page.locator(".log-text .line")).to_have_text([re.compile("epoch 1"), *map(re.compile, TRACE_LINES)])
     # The choice goes along, and stands in the address.
     page.get_by_role("tab", name="stdout").click()
     expect(page.locator(".log-text")).to_contain_text("epoch 1")
