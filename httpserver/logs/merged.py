@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, S
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from headway.errors import InvalidInput
 from headway.ids import TaskId
 
 from .snapshot import LocatedAttempt, LogSnapshot
@@ -141,7 +142,10 @@ async def _sizes(reader: AttemptLogReader, task: TaskId, found: LocatedAttempt) 
 async def _index(reader: AttemptLogReader, task: TaskId, found: LocatedAttempt) -> AsyncGenerator[bytes, None]:
     if found.ended and not (found.bytes_of("stdout") and found.bytes_of("stderr")) and found.view is not None:
         return  # nothing took turns
-    snapshot = await reader.open(task, found, INDEX)
+    try:
+        snapshot = await reader.open(task, found, INDEX)
+    except InvalidInput:
+        return  # a Worker of before, which knows no such log
     async with aclosing(snapshot.chunks) as chunks:
         async for data in chunks:
             yield data
