@@ -81,6 +81,7 @@ class QueueAndNodes:
     async def _with_bookings(self, request: rm.ListNodesRequest) -> tuple[rm.ListNodesReply, bookings.Bookings]:
         listing = self._services.nodes.call("ListNodes", request)
         reply: rm.ListNodesReply
+        booked: bookings.Bookings
         reply, booked = await asyncio.gather(listing, bookings.ask(self._services))
         return reply, booked
 
