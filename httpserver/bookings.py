@@ -25,7 +25,7 @@ _PATIENCE_S = 3.0
 class Bookings:
     """What TaskManager booked at one moment. ``missing``: why that is not known; then the rest is empty."""
 
-    of_gpus: Mapping[str, s.Booking]
+    of_gpus: Mapping[str, s.TaskBooking]
     on_nodes: Mapping[str, s.BookedOnNode]
     missing: Sequence[s.Missing] = ()
 
@@ -36,7 +36,7 @@ class Bookings:
 
 async def ask(services: ServiceClients) -> Bookings:
     """The bookings with GPUs and the sums of all, in one call. Never raises: what is not known is told."""
-    of_gpus: dict[str, s.Booking] = {}
+    of_gpus: dict[str, s.TaskBooking] = {}
     on_nodes: dict[str, s.BookedOnNode] = {}
     request = tm.ListBookingsRequest(gpus_only=True)
     try:
@@ -77,7 +77,9 @@ def with_bookings(node: s.Node, bookings: Bookings) -> s.Node:
     return node.model_copy(update={"gpus": gpus, "booked": booked})
 
 
-def _with_state(gpu: s.NodeGpu, booking: s.Booking | None, node: s.BookedOnNode | None, *, known: bool) -> s.NodeGpu:
+def _with_state(
+    gpu: s.NodeGpu, booking: s.TaskBooking | None, node: s.BookedOnNode | None, *, known: bool
+) -> s.NodeGpu:
     closed = node is not None and bool(node.closed)
     shown: s.NodeGpu = gpu.model_copy(
         update={"booking": booking, "state": _state_of(gpu, booked=booking is not None, closed=closed, known=known)}

@@ -307,8 +307,8 @@ def queue(reply: tm.GetQueueReply) -> s.Queue:
     )
 
 
-def booking(message: tm.Booking) -> s.Booking:
-    return s.Booking(
+def booking(message: tm.Booking) -> s.TaskBooking:
+    return s.TaskBooking(
         job_id=message.attempt.task.job_id,
         job_name=message.job_name,
         task=message.attempt.task.name,

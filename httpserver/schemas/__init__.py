@@ -37,9 +37,9 @@ from .base import (
 )
 from .bookings import (
     BookedOnNode,
-    Booking,
     GpuState,
     GpuSummary,
+    TaskBooking,
 )
 from .cluster import (
     Condition,
@@ -132,7 +132,6 @@ __all__ = [
     "Attempt",
     "AttemptEvent",
     "BookedOnNode",
-    "Booking",
     "Condition",
     "Credentials",
     "Edge",
@@ -199,6 +198,7 @@ __all__ = [
     "SharedWith",
     "Submitted",
     "Task",
+    "TaskBooking",
     "TaskDetail",
     "TaskEvent",
     "TimeoutAdvice",

@@ -22,7 +22,7 @@ class GpuState(StrEnum):
     CLOSED = "closed"
 
 
-class Booking(ApiResponse):
+class TaskBooking(ApiResponse):
     """What a running task holds. It holds it from its placement on, whether or not it uses it."""
 
     job_id: str

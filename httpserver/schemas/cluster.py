@@ -11,7 +11,7 @@ from headway.model.gpu_readings import READINGS, Reading
 from headway.states import Admission, NodeHealth, TaskState
 
 from .base import ApiRequest, ApiResponse, Priority
-from .bookings import BookedOnNode, Booking, GpuState, GpuSummary
+from .bookings import BookedOnNode, GpuState, GpuSummary, TaskBooking
 from .jobs import Missing, Resources, Wait
 
 
@@ -60,7 +60,7 @@ class Queue(ApiResponse):
     policy: str
     discipline: str
     scheduling: Scheduling
-    running: list[Booking] = Field(
+    running: list[TaskBooking] = Field(
         default_factory=list, description="running tasks, the one that ends first at the front; as many as asked for"
     )
     running_matching: int = Field(
@@ -94,7 +94,7 @@ class NodeGpu(Gpu):
     """A GPU of a machine: what is read of it, and apart from that, who has it."""
 
     state: GpuState | None = Field(default=None, description="null: not known, since bookings aren't known now")
-    booking: Booking | None = Field(default=None, description="who has it; null: nobody, or not known now")
+    booking: TaskBooking | None = Field(default=None, description="who has it; null: nobody, or not known now")
 
 
 class Condition(ApiResponse):

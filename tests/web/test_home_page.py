@@ -57,7 +57,7 @@ def test_who_has_the_gpus_when_one_is_free_and_what_waits(
     page.get_by_role("link", name="Queue", exact=True).click()
     runs = page.get_by_role("table", name="Running tasks").get_by_role("row", name=re.compile("digits"))
     expect(runs).to_have_count(2)
-    expect(runs.first).to_contain_text("ends by")
+    expect(runs.first.locator('[data-label="ends by"]')).to_contain_text("(in 2 h")
     shoot(page, "queue-busy-wide")
     page.get_by_role("link", name="Jobs", exact=True).click()
     row = page.get_by_role("row", name=re.compile("digits"))

@@ -20,7 +20,7 @@ def a_node(node_id: str = "n1", *, gpus: int = 2, **status: Any) -> rm.Node:
     return rm.Node(id=node_id, health="READY", admission="OPEN", status=rm.NodeStatus(capacity=capacity, **status))
 
 
-def a_booking(*uuids: str, job: str = "j0000000000000001", ends_by: float = 100.0, **more: Any) -> s.Booking:
+def a_booking(*uuids: str, job: str = "j0000000000000001", ends_by: float = 100.0, **more: Any) -> s.TaskBooking:
     return wire.booking(
         tm.Booking(
             attempt=common.Attempt(task=common.Task(job_id=job, name="train"), number=1), job_name="digits",
@@ -30,7 +30,7 @@ def a_booking(*uuids: str, job: str = "j0000000000000001", ends_by: float = 100.
     )  # fmt: skip
 
 
-def of(*held: s.Booking, closed: str = "", nodes: tuple[str, ...] = ("n1", "n2")) -> Bookings:
+def of(*held: s.TaskBooking, closed: str = "", nodes: tuple[str, ...] = ("n1", "n2")) -> Bookings:
     return Bookings(
         {uuid: one for one in held for uuid in one.gpu_uuids},
         {name: s.BookedOnNode(cpus=1, memory_bytes=1, gpus=0, tasks=0, closed=closed) for name in nodes},

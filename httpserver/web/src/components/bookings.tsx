@@ -17,7 +17,7 @@ const FEW = 10;
 export function FreeNow({ list, now }: { list: NodeList; now: number }) {
   const next = list.gpus?.next_free_at ?? null;
   return (
-    <p className="facts" role="status">
+    <p className="facts">
       <strong>{freeNow(list)}</strong>
       {next !== null && (
         <>
@@ -91,11 +91,12 @@ export function Holder({ booking: b }: { booking: Booking }) {
 }
 
 /** Until when it holds what it has. */
-export function Until({ booking, now }: { booking: Booking; now: number }) {
+export function Until({ booking, now, bare = false }: { booking: Booking; now: number; bare?: boolean }) {
   if (booking.overdue) return <span title="Its time is over. Its machine has not said yet that it ended.">should have ended</span>;
   return (
     <span title="All that it holds is free by then: its timeout, with the time to start and stop, and a reserve for retries">
-      ends by <When at={booking.ends_by_at} now={now} up />
+      {!bare && "ends by "}
+      <When at={booking.ends_by_at} now={now} up />
     </span>
   );
 }
@@ -140,8 +141,8 @@ export function RunningTable({ running, of, now }: { running: readonly Booking[]
                 <td className="number" data-label="since">
                   {span(now - b.since_at)}
                 </td>
-                <td>
-                  <Until booking={b} now={now} />
+                <td data-label="ends by">
+                  <Until booking={b} now={now} bare />
                 </td>
               </tr>
             ))}

@@ -109,7 +109,7 @@ function Latest({ user, list, now }: { user: User; list: NodeList | undefined; n
             <th>State</th>
             <th>Name</th>
             <th>Tasks</th>
-            <th>GPUs</th>
+            <th title="GPUs that its running tasks hold now">GPUs now</th>
             <th>Submitted</th>
           </tr>
         </thead>
@@ -183,7 +183,10 @@ function Waiting({ now }: { now: number }) {
               <td className="number" data-label="GPUs">
                 {e.resources.gpus || "–"}
               </td>
-              <td data-label="starts about">{e.estimated_start_at === null ? "–" : <When at={e.estimated_start_at} now={now} />}</td>
+              <td data-label="starts about">
+                {e.estimate_rough && e.estimated_start_at !== null && <abbr title="A rough estimate: no machine is reserved yet">~ </abbr>}
+                {e.estimated_start_at === null ? "–" : <When at={e.estimated_start_at} now={now} />}
+              </td>
             </tr>
           ))}
         </tbody>

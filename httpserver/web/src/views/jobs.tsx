@@ -102,7 +102,7 @@ export function Jobs({ user }: { user: User }) {
                 <th>State</th>
                 <th>Name</th>
                 <th>Tasks</th>
-                <th title="GPUs that its running tasks hold now">GPUs</th>
+                <th title="GPUs that its running tasks hold now">GPUs now</th>
                 <th>Owner</th>
                 <th>Submitted</th>
                 <th>Took</th>

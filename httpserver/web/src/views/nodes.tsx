@@ -77,7 +77,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             </div>
             <p className="facts">
               {node.runtime === "scripted" ? "scripted runtime: tasks are only simulated here" : `${node.runtime} ${node.engine_version}`} ·{" "}
-              {node.architecture} · {node.live_attempts} running · seen {span(now - node.seen_at)} ago
+              {node.architecture} · {node.booked?.tasks ?? node.live_attempts} running · seen {span(now - node.seen_at)} ago
               {Object.keys(node.most_ulimits).length > 0 && ` · ulimits up to ${ulimits(node.most_ulimits)}`}
             </p>
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
@@ -130,7 +130,7 @@ export function Nodes({ admin }: { admin: boolean }) {
                     {node.gpus.map((gpu) => (
                       <tr key={gpu.uuid}>
                         <td title={gpu.uuid}>
-                          {gpu.model}
+                          {gpu.index}: {gpu.model}
                           {gpu.simulated && !/simulated/i.test(gpu.model) && " (simulated)"}
                         </td>
                         {GPU_COLUMNS.map((column) => (

@@ -69,7 +69,7 @@ export function QueueView({ user }: { user: User }) {
       </p>
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
       {running.length > 0 && (
-        <section aria-labelledby="what-runs">
+        <section className="runs" aria-labelledby="what-runs">
           <h2 id="what-runs">Running</h2>
           <RunningTable running={running} of={runningOf} now={now} />
         </section>

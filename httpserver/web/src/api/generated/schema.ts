@@ -1613,56 +1613,6 @@ export interface components {
              */
             closed: string;
         };
-        /**
-         * Booking
-         * @description What a running task holds. It holds it from its placement on, whether or not it uses it.
-         */
-        Booking: {
-            /** Job Id */
-            job_id: string;
-            /** Job Name */
-            job_name: string;
-            /** Task */
-            task: string;
-            /** Attempt */
-            attempt: number;
-            /** Owner */
-            owner: string;
-            state: components["schemas"]["AttemptState"];
-            priority: components["schemas"]["Priority"];
-            /** Node Id */
-            node_id: string;
-            /** Gpu Uuids */
-            gpu_uuids: string[];
-            resources: components["schemas"]["Resources"];
-            /** Timeout S */
-            timeout_s: number;
-            /**
-             * Since At
-             * @description it was placed
-             */
-            since_at: number;
-            /**
-             * Started At
-             * @description its program; null: not yet
-             */
-            started_at: number | null;
-            /**
-             * Deadline At
-             * @description its timeout ends it; null: its program has not started
-             */
-            deadline_at: number | null;
-            /**
-             * Ends By At
-             * @description all that it holds is free by then: its timeout, the time to start and stop, a reserve for retries
-             */
-            ends_by_at: number;
-            /**
-             * Overdue
-             * @description it must have ended by now, but its machine has not said so
-             */
-            overdue: boolean;
-        };
         /** CodeAnswer */
         CodeAnswer: {
             /**
@@ -3319,7 +3269,7 @@ export interface components {
             /** @description null: not known, since bookings aren't known now */
             state: components["schemas"]["GpuState"] | null;
             /** @description who has it; null: nobody, or not known now */
-            booking: components["schemas"]["Booking"] | null;
+            booking: components["schemas"]["TaskBooking"] | null;
         };
         /**
          * NodeHealth
@@ -3738,7 +3688,7 @@ export interface components {
              * Running
              * @description running tasks, the one that ends first at the front; as many as asked for
              */
-            running: components["schemas"]["Booking"][];
+            running: components["schemas"]["TaskBooking"][];
             /**
              * Running Matching
              * @description of the running tasks, those of the job and owner that were asked for
@@ -4185,6 +4135,56 @@ export interface components {
              * @description oldest first
              */
             attempts: components["schemas"]["Attempt"][];
+        };
+        /**
+         * TaskBooking
+         * @description What a running task holds. It holds it from its placement on, whether or not it uses it.
+         */
+        TaskBooking: {
+            /** Job Id */
+            job_id: string;
+            /** Job Name */
+            job_name: string;
+            /** Task */
+            task: string;
+            /** Attempt */
+            attempt: number;
+            /** Owner */
+            owner: string;
+            state: components["schemas"]["AttemptState"];
+            priority: components["schemas"]["Priority"];
+            /** Node Id */
+            node_id: string;
+            /** Gpu Uuids */
+            gpu_uuids: string[];
+            resources: components["schemas"]["Resources"];
+            /** Timeout S */
+            timeout_s: number;
+            /**
+             * Since At
+             * @description it was placed
+             */
+            since_at: number;
+            /**
+             * Started At
+             * @description its program; null: not yet
+             */
+            started_at: number | null;
+            /**
+             * Deadline At
+             * @description its timeout ends it; null: its program has not started
+             */
+            deadline_at: number | null;
+            /**
+             * Ends By At
+             * @description all that it holds is free by then: its timeout, the time to start and stop, a reserve for retries
+             */
+            ends_by_at: number;
+            /**
+             * Overdue
+             * @description it must have ended by now, but its machine has not said so
+             */
+            overdue: boolean;
         };
         /** TaskDetail */
         TaskDetail: {
