@@ -21,6 +21,7 @@ from . import (
     scheduling,
     services,
     simulation,
+    small_files,
     submits,
     sweep,
     upload,
@@ -34,11 +35,13 @@ ALL = {
     "submits": submits.submits,
     "burst": burst.burst,
     "start": containers.start,
+    "homes": containers.homes,
     "ahead": ahead.ahead,
     "many": containers.many,
     "images": images.images,
     "upload": upload.upload,
     "listing": listing.listing,
+    "files": small_files.small_files,
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
     "sweep": sweep.sweep,
@@ -48,7 +51,7 @@ ALL = {
     "images_in_the_way": images_in_the_way.images_in_the_way,
     "partitions": partitions.partitions,
 }
-NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "images_in_the_way", "partitions"}
+NEED_ROOT = {"start", "homes", "ahead", "many", "images", "deaths", "images_in_the_way", "partitions"}
 # They take long, and measure no time: only by name.
 BY_NAME = {"deaths", "fuzz", "images_in_the_way", "interleavings", "partitions"}
 

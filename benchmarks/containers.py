@@ -14,7 +14,7 @@ import docker
 
 from tests.support.cluster import Cluster, a_cluster, a_job
 from tests.support.dockerd import Engine, start_engine
-from tests.support.images import BUSYBOX
+from tests.support.images import BUSYBOX, Entry, import_busybox
 
 from .measure import Figure, cpu_seconds, median
 
@@ -23,6 +23,7 @@ PAPER = {"scheduling_s": 0.939, "dispatch_s": 0.004, "startup_s": 0.692, "prepar
 STARTS = 15
 CONTAINERS = 200
 TURNS = 4
+HOME_FILES = 100_000
 
 
 @contextmanager
@@ -134,6 +135,56 @@ def start() -> Iterator[Figure]:
     for key, values in phases.items():
         paper = f"paper {PAPER[key]:.3f} s" if key in PAPER else ""
         yield Figure(f"  phase {key.removesuffix('_s')}", median(values), "s", note=paper)
+
+
+def homes() -> Iterator[Figure]:
+    """The same start from an image that left 100,000 files of root's below /root, beside a small image."""
+    with a_docker_cluster() as (cluster, engine):
+        client = engine.client()
+        try:
+            files = [Entry(f"root/lib/{n // 1_000}/{n}", b"", mode=0o600) for n in range(HOME_FILES)]
+            full = import_busybox(client, "headway-benchmark/full-home:1", more=files)
+        finally:
+            client.close()
+        took: dict[str, list[float]] = {BUSYBOX: [], full: []}
+        # In turns, so that a noisy moment of the machine meets both.
+        for number in range(STARTS + 2):
+            for image, seconds in took.items():
+                began = time.time()
+                job = cluster.client.submit(a_job({**_task(), "image": image}))["id"]
+                attempt = cluster.client.wait(job, timeout_s=120, poll_s=0.1)["tasks"][0]["attempts"][0]
+                if number >= 2:  # those before warm up
+                    seconds.append(attempt["started_at"] - began)
+                time.sleep(0.2)
+        copied = _copied(cluster, full)
+    small, large = median(took[BUSYBOX]), median(took[full])
+    yield Figure("homes: submit to process start, small image, median", small, "s")
+    yield Figure(f"homes: the same, {HOME_FILES:,} files in its /root, median", large, "s")
+    yield Figure("homes: ratio", large / small, "ratio", 1.1)
+    yield Figure("homes: files copied for it", copied, "files", 0)
+
+
+def _copied(cluster: Cluster, image: str) -> int:
+    """How many files a task of this image has in its home, besides those that the image has."""
+    reads = {
+        **_task(),
+        "image": image,
+        "command": f"cat /root/lib/0/0 && ls /root/lib/{HOME_FILES // 1_000 - 1}; sleep 600",
+    }
+    job = cluster.client.submit(a_job(reads))["id"]
+    try:
+        last = f"{HOME_FILES - 1}\n".encode()
+        while last not in (cluster.client.log(job, "t") if _runs(cluster, job) else b""):
+            time.sleep(0.1)
+        homes = cluster.folder / "workers" / cluster.workers[0] / "homes"
+        return sum(path.is_file() for path in homes.glob("*/written/**/*"))
+    finally:
+        cluster.client.act("cancel", job)
+        cluster.client.wait(job, timeout_s=60)
+
+
+def _runs(cluster: Cluster, job: str) -> bool:
+    return str(cluster.client.job(job)["tasks"][0]["state"]) == "RUNNING"
 
 
 def many() -> Iterator[Figure]:

@@ -18,6 +18,9 @@ SHORTEST_END = 5
 # Crockford's base 32 in lower case: no i, l, o, u, so that ids survive being read aloud.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _JOB_ID = re.compile(rf"j[{_ALPHABET}]{{16}}")
+ACCOUNT_NAME = r"[a-z_][a-z0-9_-]{0,31}"
+# Tasks, the image market and queries (`owner=me`) use these names for something else than accounts.
+RESERVED_ACCOUNTS = frozenset({"root", "base", "nobody", "headway", "me"})
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -46,6 +49,11 @@ def first_job_id(at: float) -> JobId:
 def is_job_id(text: str) -> bool:
     """Whether ``text`` has the form of a whole job id."""
     return _JOB_ID.fullmatch(text) is not None
+
+
+def is_account_name(text: str) -> bool:
+    """Whether an account may have this name: lower-case letters, digits, ``_`` and ``-``, up to 32."""
+    return re.fullmatch(ACCOUNT_NAME, text) is not None and text not in RESERVED_ACCOUNTS
 
 
 def is_task_name(text: str) -> bool:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from . import mount_rights
 from .errors import ConfigInvalid, InvalidInput, MountUnavailable, StoreFull
 from .ids import AttemptId, JobId, is_job_id, is_task_name
 
@@ -172,7 +173,10 @@ def _from_oserror(root: Path, error: OSError) -> MountState:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return MountState(MountKind.FULL, f"{root} is full: {why}.")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return MountState(MountKind.READ_ONLY, f"{root} can't be written by this service: {why}.")
+        hint = " Perhaps its server squashes root: export it with `no_root_squash`." if _is_refused(error) else ""
+        return MountState(
+            MountKind.READ_ONLY, f"{root} can't be written by this service (uid {os.geteuid()}): {why}.{hint}"
+        )
     return MountState(MountKind.MISSING, f"{root} does not answer as it should: {why}.")
 
 
@@ -321,20 +325,50 @@ def ensure_home(layout: Layout, account: str, uid: int, gid: int) -> Path:
     """
     home = layout.home(account)
     try:
-        with contextlib.suppress(FileExistsError):
-            home.mkdir(mode=0o700)
+        made = _make_folder(home)
         if os.geteuid() == 0:
             stat = home.lstat()
             if (stat.st_uid, stat.st_gid) != (uid, gid):
-                os.chown(home, uid, gid, follow_symlinks=False)
+                _give_home(layout, account, made, uid, gid)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(
                 f"The shared folder is full, so there is no room for the personal space of {account}: make room on it, "
                 "then try again."
             ) from error
-        raise MountUnavailable(f"The home of {account} can't be made: {error.strerror}.") from error
+        hint = " Perhaps the server of the shared folder squashes root." if _is_refused(error) else ""
+        raise MountUnavailable(
+            f"The home of {account}, {home}, can't be made by uid {os.geteuid()}: {error.strerror}.{hint}"
+        ) from error
     return home
+
+
+def _make_folder(folder: Path) -> bool:
+    """Whether it was missing."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _give_home(layout: Layout, account: str, made: bool, uid: int, gid: int) -> None:
+    home = layout.home(account)
+    try:
+        os.chown(home, uid, gid, follow_symlinks=False)
+    except PermissionError as error:
+        what = mount_rights.remedy(layout.root, mount_rights.squashed_uid(home)) if made else ""
+        if made:
+            with contextlib.suppress(OSError):  # half a home would only hide why
+                home.rmdir()
+        raise MountUnavailable(
+            f"The home of {account}, {home}, can't be given to uid {uid}: {error.strerror}. "
+            + (what or f"An admin has to do that on the server: `chown {uid}:{gid} {home}`.")
+        ) from error
+
+
+def _is_refused(error: OSError) -> bool:
+    return os.geteuid() == 0 and error.errno in (errno.EACCES, errno.EPERM)
 
 
 def read_marker(root: str | Path) -> str | None:

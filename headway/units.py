@@ -21,7 +21,8 @@ GIB: Final = 1024**3
 TIB: Final = 1024**4
 
 MIN_DURATION_S: Final = 0.1
-MAX_DURATION_S: Final = 365 * 86_400.0
+MAX_DURATION_DAYS: Final = 365
+MAX_DURATION_S: Final = MAX_DURATION_DAYS * 86_400.0
 MAX_SIZE_BYTES: Final = 1024 * TIB
 MAX_CPUS: Final = 4096
 
@@ -74,36 +75,36 @@ def number_in(text: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def parse_duration(text: str) -> float:
+def parse_duration(text: str, *, most_days: int = MAX_DURATION_DAYS) -> float:
     """Seconds, a whole number of milliseconds, from ``90s``, ``15m``, ``2h``, ``1d``, ``1h30m``, ``1.5h``,
-    ``HH:MM:SS``. Raises BadValue on anything else, on less than 0.1 s and on more than 365 days."""
+    ``HH:MM:SS``. Raises BadValue on anything else, on less than 0.1 s and on more than ``most_days``."""
     if len(text) > 64:
-        raise _bad_duration(text)
+        raise _bad_duration(text, most_days)
     if clock := _CLOCK.fullmatch(text):
         hours, minutes, seconds = (int(part) for part in clock.groups())
         if minutes > 59 or seconds > 59:
             raise BadValue(f"{shown(text)} has minutes or seconds above 59 (the form is HH:MM:SS)")
-        return _checked_duration(Decimal(hours * 3_600 + minutes * 60 + seconds), text)
+        return _checked_duration(Decimal(hours * 3_600 + minutes * 60 + seconds), text, most_days)
     if one := _ONE_UNIT.fullmatch(text):
-        return _checked_duration(Decimal(one[1]) * _UNIT_S[one[2]], text)
+        return _checked_duration(Decimal(one[1]) * _UNIT_S[one[2]], text, most_days)
     if text and _DURATION.fullmatch(text):
         total = sum(int(number) * _UNIT_S[unit] for number, unit in _PARTS.findall(text))
-        return _checked_duration(Decimal(total), text)
-    raise _bad_duration(text)
+        return _checked_duration(Decimal(total), text, most_days)
+    raise _bad_duration(text, most_days)
 
 
-def _checked_duration(seconds: Decimal, text: str) -> float:
+def _checked_duration(seconds: Decimal, text: str, most_days: int) -> float:
     if seconds <= 0:
         raise BadValue(f"{shown(text)} is zero, which never means 'without limit'; write for instance 30m")
-    if seconds > MAX_DURATION_S:
-        raise BadValue(f"{shown(text)} is more than 365 days", suggestion="365d")
+    if seconds > most_days * 86_400:
+        raise BadValue(f"{shown(text)} is more than {most_days} days", suggestion=f"{most_days}d")
     millis = int((seconds * 1000).to_integral_value(rounding=ROUND_FLOOR))
     if millis < MIN_DURATION_S * 1000:
         raise BadValue(f"{shown(text)} is less than 0.1 seconds", suggestion="1s")
     return millis / 1000
 
 
-def _bad_duration(text: str) -> BadValue:
+def _bad_duration(text: str, most_days: int) -> BadValue:
     if len(text) > 64:
         return BadValue(f"{shown(text)} is not a duration; write for instance 90s or 15m", allowed=DURATION_FORMS)
     stripped = text.strip()
@@ -119,12 +120,12 @@ def _bad_duration(text: str) -> BadValue:
             f"{shown(text)} may be hours and minutes or minutes and seconds; write {clock}:00 or 00:{clock}",
             allowed=DURATION_FORMS,
         )
-    suggestion = _respell_duration(stripped)
+    suggestion = _respell_duration(stripped, most_days)
     hint = f"did you mean {suggestion}?" if suggestion else "write 90s, 15m, 2h, 1d, 1h30m or HH:MM:SS"
     return BadValue(f"{shown(text)} is not a duration; {hint}", suggestion=suggestion, allowed=DURATION_FORMS)
 
 
-def _respell_duration(text: str) -> str | None:
+def _respell_duration(text: str, most_days: int) -> str | None:
     """``15 Min`` -> ``15m``, ``30m1h`` -> ``1h30m``, ``1-02:00:00`` (Slurm) -> ``1d2h``; None if nothing
     fits."""
     if slurm := re.fullmatch(r"([0-9]+)-([0-9]{1,2}):([0-9]{2}):([0-9]{2})", text):
@@ -144,7 +145,7 @@ def _respell_duration(text: str) -> str | None:
             return None
         else:
             total += Decimal(number) * _UNIT_S[short]
-    if not MIN_DURATION_S <= total <= MAX_DURATION_S:
+    if not MIN_DURATION_S <= total <= most_days * 86_400:
         return None
     return _format_millis(int(total * 1000))
 

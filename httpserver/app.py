@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +23,13 @@ from .asgi.application import application
 from .asgi.server import WebServer
 from .auth.accounts import Accounts
 from .auth.groups import Groups
+from .auth.model import Account
 from .cluster.queue_and_nodes import QueueAndNodes
 from .cluster.usage import UsageReports
 from .code.service import CodeLimits, CodeSnapshots
 from .datasets.build import build as build_datasets
 from .files.homes import Homes
+from .files.mount_rights import MountRightsWatch
 from .files.quotas import SpaceQuotas
 from .files.service import Files
 from .files.trash import Trash
@@ -58,6 +61,7 @@ from .registries.vault import Vault
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
 from .tables import timer_table
+from .text import near_names
 from .uploads.service import Uploads
 from .uploads.upload_files import UploadFiles
 from .uses.jobs import JobManagerLookup
@@ -105,6 +109,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
             await accounts.make_first_admin(Path(http.first_admin_file))
         elif not await accounts.all():
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
+        await _warn_of_unknown(config.retention.accounts, accounts)
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token, numbers=metrics.rpc)
@@ -141,6 +146,9 @@ def assemble(
     mount = MountProbe(layout, cluster)
     process = JobFileProcess(clock)
     service.on_stop(process.close)
+    mount_rights = MountRightsWatch(layout, mount, accounts, clock)
+    service.on_stop(mount_rights.close)
+    service.side_task("mount rights", mount_rights.run)
     homes = Homes(layout, mount, accounts, clock)
     service.on_stop(homes.close)
     spaces = SpaceQuotas(
@@ -156,7 +164,10 @@ def assemble(
     service.on_start(spaces.load)
     service.on_stop(spaces.close)
     service.side_task("spaces", spaces.run)
-    trash = Trash(homes, spaces, accounts, mount, clock, keep_s=settings.trash_keep_s)
+    timers = Timers(timer_table, db, clock)
+    service.on_start(timers.open)
+    service.side_task("timers", timers.run)
+    trash = Trash(homes, spaces, accounts, mount, clock, timers, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)
     uses = Uses(db, clock, JobManagerLookup(services))
@@ -183,9 +194,6 @@ def assemble(
     service.side_task("uploads", uploads.run)
     service.on_refuse(uploads.refuse)
     service.on_stop(uploads.close)
-    timers = Timers(timer_table, db, clock)
-    service.on_start(timers.open)
-    service.side_task("timers", timers.run)
     job_events = JobEventLog(db, clock, timers, days=settings.event_days)
     service.on_start(job_events.open)
     service.on_refuse(job_events.close)
@@ -229,13 +237,18 @@ def assemble(
         datasets=datasets,
         code=code,
     )
+
+    def refuses_work(account: Account) -> str:
+        mount_rights.require_home(account)
+        return spaces.refuse_new_work(account)
+
     return Parts(
         settings=settings,
         clock=clock,
         accounts=accounts,
         account_jobs=account_jobs,
         removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
-        submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
+        submit=Submit(services, process, pinning, uses, refuses_work),
         jobs=jobs,
         job_folders=job_folders,
         job_events=job_events,
@@ -243,7 +256,7 @@ def assemble(
         logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
-        files=Files(homes, spaces, clock),
+        files=Files(homes, spaces, timers),
         spaces=spaces,
         trash=trash,
         datasets=datasets,
@@ -257,7 +270,7 @@ def assemble(
         registries=registries,
         pinning=pinning,
         hub=hub,
-        readiness=Readiness(service.health, services, mount),
+        readiness=Readiness(service.health, services, mount, lambda: mount_rights.sentence),
         metrics=metrics,
         numbers=HttpNumbers(metrics.registry, lambda: hub.streams + event_reading.streams),
     )
@@ -296,6 +309,14 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_keep_s=http.code_keep_s,
         event_days=config.retention.event_days,
     )
+
+
+async def _warn_of_unknown(names: Iterable[str], accounts: Accounts) -> None:
+    """A slip in the name of a rule would let the jobs of the account that is meant go by the general one."""
+    known = {account.name for account in await accounts.all_and_removed()}
+    for name in sorted(set(names) - known):
+        meant = near_names.word(name, sorted(known))
+        log.warning("retention.no_such_account", account=name, meant=meant or None, where="retention.accounts")
 
 
 def _uids(config: HeadwayConfig) -> range:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -19,10 +20,17 @@ _LOOK_S = 2.0
 class Readiness:
     """Checks when asked; nothing runs in the background."""
 
-    def __init__(self, health: Health, services: ServiceClients, mount: MountProbe) -> None:
+    def __init__(
+        self,
+        health: Health,
+        services: ServiceClients,
+        mount: MountProbe,
+        mount_rights: Callable[[], str] = lambda: "",
+    ) -> None:
         self._health = health
         self._services = services
         self._mount = mount
+        self._mount_rights = mount_rights
 
     async def look(self) -> s.Ready:
         """Everything it needs, each with `ok` or a sentence."""
@@ -34,6 +42,8 @@ class Readiness:
             conditions["mount"] = mount.sentence
         services = dict(zip((remote.name for remote in self._services.all()), peers, strict=True))
         ready = not conditions and all(state == "ok" for state in services.values())
+        if refused := self._mount_rights():
+            conditions["mount_rights"] = refused  # it serves all the same: who has a home can work
         return s.Ready(ready=ready, services=services, conditions=conditions)
 
     async def _ask(self, remote: ServiceClient) -> str:

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from headway.model.attempt_facts import from_view
 from headway.model.gpu_readings import reported
 from headway.model.reasons import EndReason, EndWord, WaitWord
+from headway.model.simulated_gpus import is_simulated
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
@@ -173,8 +174,10 @@ def task_for_others(shown: s.Task) -> s.Task:
 
 
 def attempt_for_others(shown: s.Attempt) -> s.Attempt:
-    """See :func:`task_for_others`."""
-    less: s.Attempt = shown.model_copy(update={"image_id": "", "reason": _reason_for_others(shown.reason)})
+    """See :func:`task_for_others`. Warnings name the owner's folders and processes."""
+    less: s.Attempt = shown.model_copy(
+        update={"image_id": "", "warnings": [], "reason": _reason_for_others(shown.reason)}
+    )
     return less
 
 
@@ -252,6 +255,7 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
         of_runs=message.of_runs,
         node_id=message.node_id,
         gpu_uuids=list(message.gpu_uuids),
+        gpus_simulated=any(is_simulated(uuid) for uuid in message.gpu_uuids),
         reason=_reason_of(message, message.sentence),
         placed_at=message.placed_at,
         deadline_at=if_set(message, "deadline"),

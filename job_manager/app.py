@@ -95,7 +95,9 @@ async def build(
         http_peer = Peer("HttpServer", http_server, token=token, clock=clock)
         service.on_stop(http_peer.close)
         folders = event_port = HttpServerPeer(http_peer)
-        send = EventDelivery(events, event_port).send
+        event_delivery = EventDelivery(events, event_port, db)
+        service.on_start(event_delivery.open)
+        send = event_delivery.send
         event_pump = event_outbox.pump(db, HTTP_SERVER, send, clock, max_bytes=MOST_BYTES, gather_s=GATHER_S)
         service.side_task("events", event_pump.run)
         pumps.append(event_pump)

@@ -24,7 +24,7 @@ def start(service: Service, db: Database, clock: Clock) -> Timers:
     """Has old requests forgotten as long as the service runs, and at its start if that is overdue."""
 
     def forget(conn: Connection, timer: Timer) -> None:
-        forgotten = store.forget_actions(conn, clock.now() - ACTIONS_KEPT_S)
+        forgotten = store.forget_actions(conn, timers.now() - ACTIONS_KEPT_S)
         timers.set(conn, KIND, "", after_s=EVERY_S)
         log.debug("requests.forgotten", requests=forgotten)
 

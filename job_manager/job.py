@@ -121,7 +121,8 @@ class TaskRecord:
 
 @dataclass(slots=True)
 class JobRecord:
-    """What a job has beside its tasks. Instants in epoch seconds."""
+    """What a job has beside its tasks. Instants in epoch seconds by the wall clock. Only ``ages_from``, its end, is by
+    the clock of timers, which nobody sets."""
 
     id: JobId
     owner: str
@@ -135,6 +136,7 @@ class JobRecord:
     state: JobState = JobState.PENDING
     started_at: float | None = None
     ended_at: float | None = None
+    ages_from: float | None = None
     held: bool = False
     reason: EndReason | None = None
     reason_task: str = ""
@@ -306,7 +308,7 @@ class LiveJob:
                 account_hold=account_held and not self.record.held,
             )
         if self.record.state in JOB_ENDED:
-            self.record.started_at = self.record.ended_at = self.record.log_bytes = None
+            self.record.started_at = self.record.ended_at = self.record.ages_from = self.record.log_bytes = None
             self.just_ended = False
         self._job_event(JobEventKind.RETRIED)
         self._set_reason_of_first(*TASK_FAILURES)

@@ -31,6 +31,7 @@ from headway.steady import Anchor
 from headway.store import Batcher, Database
 
 from . import account_holds, job_validation, mending, removal_store, store, wire
+from .aging import Aging
 from .cache import JobCache
 from .graph.dag import Dag
 from .hub import JobChange, JobEventHub
@@ -100,6 +101,7 @@ class JobWriter:
         self._task_manager = task_manager
         self._max_tasks = max_tasks_per_job
         self.rules = rules or RetentionRules()
+        self.aging = Aging(clock, self.rules)
         self.removal_asked = asyncio.Event()  # set whenever jobs are to be removed
         self._cache = JobCache(tasks_in_memory)
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
@@ -275,13 +277,13 @@ class JobWriter:
                 record = store.load_record(tx.conn, job_id) if known is not None else None
                 if record is None or known is None:
                     raise NotFound(not_there(tx.conn, job_id, self.rules))
-                return ActionResult(wire.job_to_pb(record, self.rules), known[1])
+                return ActionResult(self.aging.shown(record), known[1])
             if known is not None:
-                return ActionResult(wire.job_to_pb(live.record, self.rules), known[1])
+                return ActionResult(self.aging.shown(live.record), known[1])
             changed = _told(tx, live, task, action, by)
             if request_id:
-                store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.now)
-            return ActionResult(wire.job_to_pb(live.record, self.rules), changed)
+                store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.aging)
+            return ActionResult(self.aging.shown(live.record), changed)
 
         acted: ActionResult = await self._inbox.submit(operation)
         log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
@@ -318,23 +320,19 @@ class JobWriter:
 
     # -- removal --------------------------------------------------------------------------------
 
-    async def age_clock(self) -> float:
-        """Now, for the age of ended jobs. Whoever sets the wall clock forward makes no job older by it."""
-        now: float = await self._inbox.submit(lambda tx: min(tx.now, tx.steady))
-        return now
-
-    async def remove(self, jobs: Sequence[EndedJob], why: str) -> list[str]:
+    async def remove(self, jobs: Sequence[EndedJob], why: str = "", *, by: str = "", older_s: float = 0.0) -> list[str]:
         """Lets those of the jobs go that are still as they were when they were chosen; their ids. A job that was
-        retried, pinned or deleted meanwhile is left alone."""
+        retried, pinned or deleted meanwhile is left alone, and so is one that is not as old as ``older_s``."""
 
         def operation(tx: JobTransaction) -> list[str]:
-            chosen = [job.id for job in jobs if _still_removable(tx.record(job.id), job)]
-            tx.remove(chosen, why)
+            before = tx.aging - older_s
+            chosen = [job.id for job in jobs if _still_removable(tx.record(job.id), job, before)]
+            tx.remove(chosen, why or f"by {by}", by)
             return chosen
 
         removed: list[str] = await self._inbox.submit(operation) if jobs else []
         if removed:
-            log.info("jobs.removed", jobs=len(removed), first=removed[0], reason=why)
+            log.info("jobs.removed", jobs=len(removed), first=removed[0], reason=why or f"by {by}")
         return removed
 
     async def go_on_after(self, seq: int) -> None:
@@ -352,8 +350,9 @@ class JobWriter:
         def work(conn: Connection) -> tuple[list[Any], list[JobChange]]:
             anchor = self._steady or store.steady_anchor(conn, self._clock)
             anchors.append(anchor)
+            aging = self.aging.begin(conn)
             now, steady = self._clock.now(), anchor.now(self._clock)
-            tx = JobTransaction(conn, self._cache, self._waiting_counter, now=now, steady=steady)
+            tx = JobTransaction(conn, self._cache, self._waiting_counter, now=now, steady=steady, aging=aging)
             try:
                 results = [_guarded(operation, tx) for operation in operations]
                 for job_id, live in tx.touched.items():
@@ -372,6 +371,7 @@ class JobWriter:
             self._waiting_counter.rollback()
             raise
         self._steady = anchors[-1]
+        self.aging.committed()
         self._waiting_counter.commit()
         self._cache.shrink()
         if self.numbers is not None:
@@ -392,10 +392,12 @@ class JobWriter:
         for job_id, live in tx.touched.items():
             numbers = sorted(live.dirty)
             changed = bool(numbers) or live.dirty_job
+            if live.record.ended_at is not None and live.record.ages_from is None:
+                live.record.ages_from = tx.aging
             store.save(tx.conn, live, tx.now)
             live.clean()
             if self._hub.watched and (changed or job_id in tx.new):
-                changes.append(_change(tx.conn, live, numbers, self.rules))
+                changes.append(_change(tx.conn, live, numbers, self.aging))
         return changes
 
 
@@ -416,7 +418,7 @@ def _guarded(operation: Operation, tx: JobTransaction) -> Any:
         return error
 
 
-def _change(conn: Connection, live: LiveJob, numbers: Sequence[int], rules: RetentionRules) -> JobChange:
+def _change(conn: Connection, live: LiveJob, numbers: Sequence[int], aging: Aging) -> JobChange:
     specs = store.load_specs(conn, live.record.id, numbers) if numbers else {}
     tasks = {}
     for number in numbers:
@@ -427,7 +429,7 @@ def _change(conn: Connection, live: LiveJob, numbers: Sequence[int], rules: Rete
             wire.waiting_names(live.names, live.progress.waits_for(number)),
         )
         tasks[view.name] = view
-    return JobChange(wire.job_to_pb(live.record, rules), tasks)
+    return JobChange(aging.shown(live.record), tasks)
 
 
 def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
@@ -440,9 +442,11 @@ def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
     return f"There is no job {job_id!r}. {rules.sentence}".strip()
 
 
-def _still_removable(record: JobRecord | None, chosen: EndedJob) -> bool:
+def _still_removable(record: JobRecord | None, chosen: EndedJob, before: float) -> bool:
     # A job that was retried has no end, or another one by now.
-    return record is not None and not record.pinned and record.ended_at == chosen.ended_at
+    if record is None or record.pinned or record.ages_from is None:
+        return False
+    return record.ages_from == chosen.ages_from and record.ages_from <= before
 
 
 def _recheck(tx: JobTransaction, job_id: str) -> int:
@@ -501,7 +505,7 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
             live.pin(action == "pin")
         case "delete":
             check_removable(live.record)
-            tx.remove([live.record.id], f"by {by}" if by else "")
+            tx.remove([live.record.id], f"by {by}" if by else "", by)
     return 0
 
 

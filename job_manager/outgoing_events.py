@@ -6,7 +6,7 @@ All events of a transaction are one row of the outbox, or a few. So a task's end
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from sqlalchemy import Connection, delete, func, select, update
@@ -45,14 +45,16 @@ class OutgoingEvents:
         self._incarnation = secrets.token_hex(8)
         self._waiting_bytes = 0
         self._dropping = False
+        self.under_way = 0  # rows up to this one are being delivered, or are, so nobody lacks them
 
     async def open(self, db: Database) -> None:
         """Counts what waits since the last run; before anything is stored."""
         size = func.coalesce(func.sum(func.length(event_outbox.table.c.payload)), 0)
         self._waiting_bytes = int(await db.read(lambda conn: conn.execute(select(size)).scalar_one()))
 
-    def store(self, conn: Connection, touched: Iterable[LiveJob], removed: Sequence[str], now: float) -> None:
-        """Stores what these jobs noted, and that some are being removed; inside the transaction of those changes."""
+    def store(self, conn: Connection, touched: Iterable[LiveJob], removed: Mapping[str, str], now: float) -> None:
+        """Stores what these jobs noted, and that some are being removed, by whom (empty: by a rule); inside the
+        transaction of those changes."""
         events: list[hs.JobEvent] = []
         for live in touched:
             if live.events:
@@ -91,11 +93,14 @@ class OutgoingEvents:
         query = select(table.c.seq, table.c.kind, func.length(table.c.payload).label("size"), table.c.created_at)
         oldest = []
         enough = self._most_bytes // _DROPPED_SHARE
-        for row in conn.execute(query.order_by(table.c.seq).limit(_DROPPED_AT_ONCE)):
+        waiting = table.c.seq > self.under_way
+        for row in conn.execute(query.where(waiting).order_by(table.c.seq).limit(_DROPPED_AT_ONCE)):
             oldest.append(row)
             enough -= row.size
             if enough <= 0:
                 break
+        if not oldest:
+            return 0
         last = oldest[-1]
         # A row that is a gap already counts what it stands for.
         count = sum(int(row.kind) for row in oldest)
@@ -103,7 +108,7 @@ class OutgoingEvents:
         # By the number and the incarnation of the last one it is known again, if that was delivered just now.
         gap = hs.JobEventBatch(incarnation=hs.JobEventBatch.FromString(payload).incarnation)
         gap.events.add(word=JobEventWord.GAP, at=last.created_at, tasks=count)
-        conn.execute(delete(table).where(table.c.seq < last.seq))
+        conn.execute(delete(table).where(waiting, table.c.seq < last.seq))
         packed = gap.SerializeToString()
         conn.execute(update(table).where(table.c.seq == last.seq).values(kind=str(count), payload=packed))
         if not self._dropping:
@@ -138,11 +143,17 @@ def _reason(reason: EndReason) -> common_pb2.EndReason:
     return convert.end_reason_to_pb(reason)
 
 
-def _removals(conn: Connection, job_ids: Sequence[str], now: float) -> list[hs.JobEvent]:
+def _removals(conn: Connection, removed: Mapping[str, str], now: float) -> list[hs.JobEvent]:
     found: Mapping[str, hs.JobEvent] = {
         row.id: hs.JobEvent(
-            word=JobEventWord.REMOVED, at=now, job_id=row.id, owner=row.owner, job_name=row.name, state=row.state
+            word=JobEventWord.REMOVED,
+            at=now,
+            job_id=row.id,
+            owner=row.owner,
+            job_name=row.name,
+            state=row.state,
+            by=removed[row.id],
         )
-        for row in conn.execute(select(job.c.id, job.c.owner, job.c.name, job.c.state).where(job.c.id.in_(job_ids)))
+        for row in conn.execute(select(job.c.id, job.c.owner, job.c.name, job.c.state).where(job.c.id.in_(removed)))
     }
-    return [found[job_id] for job_id in job_ids if job_id in found]
+    return [found[job_id] for job_id in removed if job_id in found]

@@ -59,11 +59,22 @@ def fate(conn: Connection, job_id: str) -> tuple[float, str] | None:
     return None if row is None else (row.marked_at, row.why)
 
 
-def mark(conn: Connection, job_ids: Iterable[str], now: float, why: str = "") -> None:
-    """From now on these jobs do not show, and nothing but their removal happens to them."""
+def mark(conn: Connection, job_ids: Iterable[str], now: float, due_at: float, why: str = "") -> None:
+    """From now on these jobs do not show, and nothing but their removal happens to them.
+
+    People see the moment ``now``, by the wall clock. When they are looked at is by the clock of timers, as all other
+    instants here.
+    """
     after_seq = outbox.last_seq(conn)
     rows = [
-        {"job_id": one, "marked_at": now, "after_seq": after_seq, "looks_left": _ROWS_HERE, "due_at": now, "why": why}
+        {
+            "job_id": one,
+            "marked_at": now,
+            "after_seq": after_seq,
+            "looks_left": _ROWS_HERE,
+            "due_at": due_at,
+            "why": why,
+        }
         for one in job_ids
     ]
     if rows:
@@ -160,7 +171,7 @@ def too_old(conn: Connection, limit: AgeLimit, place: Place, most: int) -> list[
     mine: ColumnElement[bool] = job.c.owner == limit.owner if limit.owner else true()
     if limit.others_than:
         mine = job.c.owner.not_in(limit.others_than)
-    query = _ended(_behind(place), job.c.ended_at <= limit.before, ~job.c.pinned, mine).limit(most)
+    query = _ended(_behind(place), job.c.ages_from <= limit.before, ~job.c.pinned, mine).limit(most)
     return [_ended_job(row) for row in conn.execute(query)]
 
 
@@ -170,7 +181,7 @@ def ended_after(
     """Jobs that ended behind ``place`` and up to ``before``, those that ended first; ``owner`` empty: everybody's."""
     wanted: list[ColumnElement[bool]] = [_behind(place)]
     if before is not None:
-        wanted.append(job.c.ended_at <= before)
+        wanted.append(job.c.ages_from <= before)
     if owner:
         wanted.append(job.c.owner == owner)
     return [_ended_job(row) for row in conn.execute(_ended(*wanted).limit(most))]
@@ -189,7 +200,7 @@ def unmeasured(conn: Connection, place: Place, most: int) -> list[EndedJob]:
 def measured(conn: Connection, log_bytes: Mapping[str, int]) -> None:
     """Notes what logs take, of jobs that have not begun again meanwhile."""
     for job_id, taken in log_bytes.items():
-        conn.execute(update(job).where(job.c.id == job_id, job.c.ended_at.is_not(None)).values(log_bytes=taken))
+        conn.execute(update(job).where(job.c.id == job_id, job.c.ages_from.is_not(None)).values(log_bytes=taken))
 
 
 def log_totals(conn: Connection) -> dict[str, int]:
@@ -201,13 +212,13 @@ def log_totals(conn: Connection) -> dict[str, int]:
 
 
 def _behind(place: Place) -> ColumnElement[bool]:
-    return tuple_(job.c.ended_at, job.c.id) > tuple_(*place)
+    return tuple_(job.c.ages_from, job.c.id) > tuple_(*place)
 
 
 def _ended(*wanted: ColumnElement[bool]) -> Select[Any]:
-    columns = job.c.id, job.c.owner, job.c.ended_at, job.c.log_bytes, job.c.pinned
-    query = select(*columns).where(job.c.ended_at.is_not(None), _not_marked(), *wanted)
-    return query.order_by(job.c.ended_at, job.c.id)
+    columns = job.c.id, job.c.owner, job.c.ages_from, job.c.log_bytes, job.c.pinned
+    query = select(*columns).where(job.c.ages_from.is_not(None), _not_marked(), *wanted)
+    return query.order_by(job.c.ages_from, job.c.id)
 
 
 def _not_marked() -> ColumnElement[bool]:
@@ -215,4 +226,4 @@ def _not_marked() -> ColumnElement[bool]:
 
 
 def _ended_job(row: Row[Any]) -> EndedJob:
-    return EndedJob(row.id, row.owner, row.ended_at, row.log_bytes, row.pinned)
+    return EndedJob(row.id, row.owner, row.ages_from, row.log_bytes, row.pinned)

@@ -92,7 +92,7 @@ class JobManagerService(JobManagerServicer):
                 raise InvalidInput(f"There is no job state {state!r}; there are {', '.join(JobState)}.")
         found = await self._db.read(
             lambda conn: [
-                wire.job_to_pb(record, self._jobs.rules)
+                self._jobs.aging.shown(record)
                 for record in store.list_jobs(
                     conn,
                     owner=request.owner,
@@ -111,7 +111,7 @@ class JobManagerService(JobManagerServicer):
     async def GetJob(
         self, request: job_manager_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[job_manager_pb2.JobPart]:
-        job, tasks = await self._db.read(lambda conn: _job_and_tasks(conn, request, self._jobs.rules))
+        job, tasks = await self._db.read(lambda conn: _job_and_tasks(conn, request, self._jobs))
         yield job_manager_pb2.JobPart(job=job, notices=self._comparison.notices(job.id))
         for part in in_parts(tasks, max_bytes=_PART_BYTES):
             yield job_manager_pb2.JobPart(tasks=part)
@@ -130,7 +130,8 @@ class JobManagerService(JobManagerServicer):
         prefix = request.prefix.lower()
         if not prefix:
             raise InvalidInput("Give the start of a job's id.")
-        since = first_job_id(self._clock.now() - _ENDS_FOR_S)
+        steady = self._jobs.steady()  # as the ids are
+        since = first_job_id((self._clock.now() if steady is None else steady[1]) - _ENDS_FOR_S)
 
         def find(conn: Connection) -> list[str]:
             for owner in dict.fromkeys((request.owner, "")):
@@ -198,11 +199,11 @@ def _no_task(conn: Connection, record: JobRecord, name: str) -> NotFound:
 
 
 def _job_and_tasks(
-    conn: Connection, request: job_manager_pb2.GetJobRequest, rules: RetentionRules
+    conn: Connection, request: job_manager_pb2.GetJobRequest, jobs: JobWriter
 ) -> tuple[job_manager_pb2.Job, list[job_manager_pb2.TaskView]]:
-    record = _record(conn, request.job_id, rules)
+    record = _record(conn, request.job_id, jobs.rules)
     if not request.with_tasks and not request.task_names:
-        return wire.job_to_pb(record, rules), []
+        return jobs.aging.shown(record), []
     wanted = set(request.task_names)
     chosen = rows = store.load_tasks(conn, record.id, wanted, request.tasks_offset, request.tasks_limit)
     missing = wanted - {row.name for row in chosen}
@@ -218,7 +219,7 @@ def _job_and_tasks(
         spec = specs[row.number]
         waits_for = [need.task for need in spec.needs if need.task in running]
         tasks.append(wire.task_to_pb(spec, row.state, row.record, waits_for))
-    return wire.job_to_pb(record, rules), tasks
+    return jobs.aging.shown(record), tasks
 
 
 def _header_and_specs(

@@ -348,7 +348,7 @@ _UPDATE_TASK = (
     )
 )
 _JOB_CHANGES = (
-    "state", "started_at", "ended_at", "held", "counts", "reason_task",
+    "state", "started_at", "ended_at", "ages_from", "held", "counts", "reason_task",
     "reason_word", "exit_code", "signal", "detail", "version", "pinned", "log_bytes",
 )  # fmt: skip
 _UPDATE_JOB = update(job).where(job.c.id == bindparam("key")).values({name: bindparam(name) for name in _JOB_CHANGES})
@@ -413,6 +413,7 @@ def _job_row(live: LiveJob) -> dict[str, Any]:
         "submitted_at": record.submitted_at,
         "started_at": record.started_at,
         "ended_at": record.ended_at,
+        "ages_from": record.ages_from,
         "held": record.held,
         "task_count": record.task_count,
         "counts": json.dumps({state.value: count for state, count in record.counts.items()}),
@@ -437,6 +438,7 @@ def _job_record(row: Row[Any]) -> JobRecord:
         submitted_at=row.submitted_at,
         started_at=row.started_at,
         ended_at=row.ended_at,
+        ages_from=row.ages_from,
         held=row.held,
         task_count=row.task_count,
         counts={TaskState(state): count for state, count in json.loads(row.counts).items()},

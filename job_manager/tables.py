@@ -53,11 +53,12 @@ job = Table(
     Column("detail", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("pinned", Boolean, nullable=False, server_default=false()),
+    Column("ages_from", Float),  # the end by the clock of timers; NULL: it has not ended
     Column("log_bytes", BigInteger),  # of its attempts, as far as it has ended; NULL: not measured
     Index("ix_job_owner_id", "owner", "id"),
     Index("ix_job_state_id", "state", "id"),
     Index("ux_job_owner_request", "owner", "request_id", unique=True),
-    Index("ix_job_ended", "ended_at", "id"),
+    Index("ix_job_ages", "ages_from", "id"),
 )
 
 job_graph = Table(
@@ -112,7 +113,7 @@ action = Table(
     Column("request_id", Text, nullable=False),
     Column("asked", Text, nullable=False),  # action and task
     Column("tasks_changed", Integer, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Float, nullable=False),  # by the clock of timers
     PrimaryKeyConstraint("job_id", "request_id"),
     Index("ix_action_at", "at"),
 )
@@ -134,7 +135,7 @@ removal = Table(
     Column("marked_at", Float, nullable=False),
     Column("after_seq", BigInteger, nullable=False),  # once no command up to this one is on its way
     Column("looks_left", Integer, nullable=False),  # for what came late; more than there are: its rows are here
-    Column("due_at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),  # by the clock of timers
     Column("why", Text, nullable=False, server_default=""),  # reads on after "was deleted on DATE"
     Index("ix_removal_due", "due_at"),
 )
@@ -145,5 +146,13 @@ TASK_MANAGER = "task-manager"
 # Job events on their way.
 event_outbox = Outbox(metadata, "event_outbox")
 HTTP_SERVER = "http-server"
+# The last batch that HttpServer has stored: one row.
+event_told = Table(
+    "event_told",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("incarnation", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)
 
 timer_table = TimerTable(metadata)

@@ -15,20 +15,29 @@ from .waiting_counter import WaitingCounter
 class JobTransaction:
     """The connection, the time and the jobs of one transaction.
 
-    ``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``); both are epoch seconds.
+    ``now`` is by the wall clock, and ``steady`` by the one by which tasks age (``headway.steady``). Ended jobs age by
+    ``aging``, the clock of timers. All are epoch seconds.
     ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes.
     """
 
     def __init__(
-        self, conn: Connection, cache: JobCache, waiting_counter: WaitingCounter, *, now: float, steady: float
+        self,
+        conn: Connection,
+        cache: JobCache,
+        waiting_counter: WaitingCounter,
+        *,
+        now: float,
+        steady: float,
+        aging: float,
     ) -> None:
         self.conn = conn
         self.now = now
         self.steady = steady
+        self.aging = aging
         self._waiting_counter = waiting_counter
         self.touched: dict[str, LiveJob] = {}
         self.new: set[str] = set()
-        self.removed: list[str] = []
+        self.removed: dict[str, str] = {}  # and by whom; empty: by a rule
         self._cache = cache
 
     def job(self, job_id: str) -> LiveJob | None:
@@ -60,13 +69,13 @@ class JobTransaction:
         live = self.touched.get(job_id) or self._cache.get(job_id)
         return live.record if live is not None else store.load_record(self.conn, job_id)
 
-    def remove(self, job_ids: Sequence[str], why: str) -> None:
+    def remove(self, job_ids: Sequence[str], why: str, by: str = "") -> None:
         """These ended jobs are to be removed. From now on they do not show, and nothing else happens to them."""
-        removal_store.mark(self.conn, job_ids, self.now, why)
+        removal_store.mark(self.conn, job_ids, self.now, self.aging, why)
         for job_id in job_ids:
             if (live := self.touched.get(job_id)) is not None:
                 live.record.request_id = None  # as in its row, which may be saved once more
-        self.removed += job_ids
+        self.removed |= dict.fromkeys(job_ids, by)
 
     def admit(self, owner: str, more: int) -> None:
         """Checks that an account may have so many more waiting tasks.

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from headway.ids import JobId
 from headway.model.reasons import EndReason, EndWord
-from headway.model.retention import RetentionRules
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2
 from headway.states import TaskEventKind, TaskState
@@ -14,7 +13,7 @@ from headway.states import TaskEventKind, TaskState
 from .job import JobRecord, TaskRecord, TaskReport
 
 
-def job_to_pb(record: JobRecord, rules: RetentionRules) -> job_manager_pb2.Job:
+def job_to_pb(record: JobRecord, kept_until: float | None) -> job_manager_pb2.Job:
     account = common_pb2.Account.FromString(record.account)
     return job_manager_pb2.Job(
         id=record.id,
@@ -34,7 +33,7 @@ def job_to_pb(record: JobRecord, rules: RetentionRules) -> job_manager_pb2.Job:
         reason_task=record.reason_task,
         version=record.version,
         pinned=record.pinned,
-        kept_until=rules.kept_until(record.owner, record.ended_at, pinned=record.pinned),
+        kept_until=kept_until,
     )
 
 

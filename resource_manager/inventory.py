@@ -123,7 +123,9 @@ def watched_facts(node: Node) -> bytes:
     for gpu in capacity.gpus:
         kept.status.capacity.gpus.add(**{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
     for condition in node.status.conditions:
-        kept.status.conditions.add(word=condition.word, blocks_work=condition.blocks_work)
+        # Tasks that wait for GPUs are told its sentence, which has no numbers that change all the time.
+        told = condition.sentence if condition.word == "gpu_unavailable" else ""
+        kept.status.conditions.add(word=condition.word, blocks_work=condition.blocks_work, sentence=told)
     kept.status.images.extend(sorted(node.status.images))
     for image in sorted(node.status.engine_images, key=lambda image: image.id):
         kept.status.engine_images.add(id=image.id, repo_digests=sorted(image.repo_digests))

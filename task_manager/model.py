@@ -47,6 +47,10 @@ class Gpu:
         return not (self.sick or self.busy_outside)
 
 
+# A condition that blocks no work, but all work with GPUs: its node's cards are sick while it holds.
+GPU_UNAVAILABLE = "gpu_unavailable"
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Something that is wrong with a node, according to its Worker or ResourceManager."""
@@ -159,6 +163,7 @@ class Attempt(AttemptFacts):
     freed_at: float | None = None  # until then it held its resources (``usage.freed_at``); None: it still does
     boot_id: str = ""  # of TaskManager's machine when it was placed
     placed_s: float = 0.0  # ``placed_at`` by its boot clock
+    late_warnings: tuple[str, ...] = ()  # what could not be done after its end, as it is now
 
     @property
     def live(self) -> bool:

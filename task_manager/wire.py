@@ -22,6 +22,7 @@ from .engine.events import (
     HeartbeatReceived,
     HeldTask,
     HoldTask,
+    LateWarnings,
     LiveAttempt,
     NodesChanged,
     RefusedLaunch,
@@ -32,7 +33,7 @@ from .engine.events import (
 )
 from .engine.phases import phases_of
 from .engine.turn import OutgoingTaskEvent
-from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
+from .model import GPU_UNAVAILABLE, Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .planning.image_forecast import ForecastImage
 from .ports import LaunchOrder
 
@@ -169,7 +170,10 @@ def task_events(payloads: Iterable[bytes]) -> job_manager_pb2.ReportTaskEventsRe
 
 
 def reports(request: task_manager_pb2.ReportAttemptsRequest) -> AttemptReports:
-    return AttemptReports(tuple(_report(message) for message in request.reports))
+    return AttemptReports(
+        tuple(_report(message) for message in request.reports),
+        tuple(_late_warnings(message) for message in request.late_warnings),
+    )
 
 
 def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
@@ -183,6 +187,16 @@ def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
         engine_away=message.engine_away,
         facts=AttemptFacts(**from_report(message)),
         generation=message.generation,
+    )
+
+
+def _late_warnings(message: task_manager_pb2.LateWarnings) -> LateWarnings:
+    return LateWarnings(
+        attempt=convert.attempt_id(message.attempt),
+        node_id=NodeId(message.node_id),
+        incarnation=message.incarnation,
+        generation=message.generation,
+        warnings=tuple(message.warnings),
     )
 
 
@@ -318,7 +332,9 @@ def node(message: resource_manager_pb2.Node) -> Node:
         memory_bytes=capacity.memory_bytes,
         gpus=tuple(Gpu(g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside) for g in capacity.gpus),
         conditions=tuple(
-            Condition(c.word, c.sentence, c.blocks_work) for c in message.status.conditions if c.blocks_work
+            Condition(c.word, c.sentence, c.blocks_work)
+            for c in message.status.conditions
+            if c.blocks_work or c.word == GPU_UNAVAILABLE
         ),
         architecture=capacity.architecture,
         driver_version=capacity.driver_version,
@@ -370,8 +386,10 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         timeout_s=attempt.timeout_s,
         extensions=[extension(one) for one in attempt.extensions],
         extension_pending=attempt.extension_pending,
+        owner=attempt.owner,
         **to_view(attempt),
     )
+    view.warnings.extend(attempt.late_warnings)
     if attempt.reason is not None:
         view.reason.CopyFrom(convert.end_reason_to_pb(attempt.reason))
     return view

@@ -24,6 +24,7 @@ from tests.support.browser import chromium
 from tests.support.clock import FakeClock
 from tests.support.dockerd import Engine, start_engine
 from tests.support.gluster import Gluster
+from tests.support.homes import why_no_homes
 from tests.support.nvml import PretendGpus
 from tests.support.postgres import Postgres
 
@@ -41,6 +42,8 @@ def _missing(marker: str) -> str:
             return "needs root"
         case "docker":
             return _programs("dockerd", "docker-registry", "ip", "iptables", "busybox")
+        case "homes":
+            return why_no_homes()
         case "gluster" if not root:
             return "needs root"
         case "gluster":
@@ -66,7 +69,9 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    reasons = {marker: _missing(marker) for marker in ("docker", "gluster", "postgres", "root", "web")}
+    asked = {mark.name for item in items for mark in item.iter_markers()}
+    parts = ("docker", "gluster", "homes", "postgres", "root", "web")
+    reasons = {marker: _missing(marker) for marker in parts if marker in asked}
     kept, dropped = [], []
     without_data = shared_data.find() is None
     for item in items:

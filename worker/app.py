@@ -24,6 +24,7 @@ from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
 from .alarms import Alarms
 from .attempt.context import ExecutorContext, ExecutorLimits
 from .attempt.disk_usage import AttemptDiskUsage
+from .attempt.late_reporter import LateReporter
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
@@ -115,6 +116,7 @@ async def build(
         conditions.set("mount_unavailable", "" if mounted.full else mounted.problem)
         conditions.set("disk_full", mounted.problem if mounted.full else "", of="mount")
         conditions.set("mount_options", mounted.weakness, blocks_work=False)
+        conditions.set("mount_rights", mounted.rights.sentence, blocks_work=mounted.rights.blocks_work)
         if not mounted.problem:
             copier.try_again()
 
@@ -139,6 +141,14 @@ async def build(
         on_acked=lambda attempts: controller.acked(attempts),
         on_discard=lambda attempts: background.start(controller.discard(attempts, heard=True)),
     )
+
+    late = LateReporter(
+        tasks.warn, clock, on_told=lambda attempt, warnings: controller.warnings_told(attempt, warnings)
+    )
+
+    def on_answered_again() -> None:
+        reports.retry_now()
+        late.retry_now()
 
     def needed_images() -> list[str]:
         executors = controller.using_resources()
@@ -168,6 +178,7 @@ async def build(
         images=images,
         store=store,
         reports=reports,
+        late=late,
         copier=copier,
         mounted=mounted,
         alarms=Alarms(clock),
@@ -229,7 +240,7 @@ async def build(
         stop=controller.stop,
         discard=controller.discard,
         extend=controller.extend,
-        on_answered_again=reports.retry_now,
+        on_answered_again=on_answered_again,
     )
     nodes = ResourceManagerClient(resource_manager)
 
@@ -309,6 +320,7 @@ async def build(
         "engine": engine.run,
         "heartbeat": heartbeat.run,
         "images": images.run,
+        "late warnings": late.run,
         "mount": mounted.run,
         "network": guard.run,
         "prefetch": prefetch.run,

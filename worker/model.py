@@ -155,6 +155,9 @@ class AttemptRecord:
     timeout_s: float | None = None  # with all extensions; None: as launched
     counted_s: float | None = None  # the changed timeout that the launcher has confirmed
     extensions_logged: int = 0  # how many extensions its platform log shows
+    late: dict[str, str] = field(default_factory=dict)  # what can't be done after its end: sentences, by work
+    late_told: tuple[str, ...] = ()  # the sentences that TaskManager has taken last
+    generation: int = 0  # of its task, known here once ``late`` was used
     unsafe: bool = field(default=False)  # its container could not be ended, so its resources stay reserved
 
 
@@ -163,7 +166,7 @@ class EndDecision:
     """The end of an attempt as it is reported.
 
     ``elsewhere``: a retry should prefer another machine. ``engine_away``: it was never begun, since the engine did not
-    answer.
+    answer, or since this machine was known to give no GPUs to containers.
     """
 
     reason: EndReason
@@ -181,8 +184,9 @@ class EndDecision:
 class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
-    # engine_unavailable | mount_unavailable | mount_options | disk_full | gpu_unavailable | container_stuck |
-    # live_restore_off | network_rules | network_unguarded | network_range | stopping
+    # engine_unavailable | mount_unavailable | mount_options | mount_rights | disk_full | gpu_unavailable |
+    # gpus_simulated | container_stuck | live_restore_off | homes_partly_open | network_rules | network_unguarded |
+    # network_range | stopping
     word: str
     sentence: str
     since: float

@@ -73,6 +73,11 @@ class TaskManagerClient:
         reply = await self._peer.call(self._stub.ReportAttempts, request, deadline_s=_DEADLINE_S)
         return [convert.attempt_id(attempt) for attempt in reply.discard]
 
+    async def warn(self, warnings: Sequence[tm.LateWarnings]) -> None:
+        """Deliver what can't be done after attempts' ends. An older TaskManager takes it for nothing."""
+        request = tm.ReportAttemptsRequest(late_warnings=warnings)
+        await self._peer.call(self._stub.ReportAttempts, request, deadline_s=_DEADLINE_S)
+
 
 class HttpServerClient:
     """Credentials for registries, from HttpServer."""

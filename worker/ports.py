@@ -44,7 +44,8 @@ class RuntimeRefused(HeadwayError):
     * GPU_FAILED: the engine can't give the device to the container.
 
     A full disk of the engine is IMAGE_PULL_FAILED or START_FAILED with ``elsewhere``, never DISK_FULL.
-    ``elsewhere``: a retry should prefer another machine. The message is one sentence for the user, without the wrappers
+    ``elsewhere``: a retry should prefer another machine. ``of_node``: it was known already that this machine can't run
+    it, so the attempt counts against nobody. The message is one sentence for the user, without the wrappers
     of the engine's errors.
     """
 
@@ -53,10 +54,11 @@ class RuntimeRefused(HeadwayError):
     slug: ClassVar[str] = "runtime-refused"
     title: ClassVar[str] = "The container engine refused"
 
-    def __init__(self, message: str, *, word: EndWord, elsewhere: bool = False) -> None:
+    def __init__(self, message: str, *, word: EndWord, elsewhere: bool = False, of_node: bool = False) -> None:
         super().__init__(message)
         self.word = word
         self.elsewhere = elsewhere
+        self.of_node = of_node
 
 
 class NotEnoughDisk(RuntimeRefused):
@@ -148,6 +150,8 @@ class StartOrder:
     code: Path | None = None  # a snapshot of code; bound read-only at /root/code
     job_name: str = ""  # for people who look at the engine; labels only
     owner: str = ""
+    account_uid: int | None = None  # to whom the personal space belongs on disk
+    account_gid: int | None = None
     launch: bytes = b""  # as the Worker stores it; left in the box too, for a Worker whose store was lost
 
 
@@ -177,6 +181,8 @@ class ContainerFacts:
     started_at: float | None = None
     ended_at: float | None = None
     box_was_hidden: bool = False  # its launcher found something else in the place of the box
+    notes: tuple[str, ...] = ()  # of its start, for the platform log: sentences
+    home_is_owners: bool = False  # of its start: what it writes in the personal space is the account's, whoever it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +201,7 @@ class EngineFacts:
     version: str
     architecture: str = ""  # amd64, arm64
     keeps_containers: bool = True  # live-restore: containers outlive the engine; also if it is not known
+    home_problem: str = ""  # why tasks have no home of their own here, in one sentence
     most_ulimits: tuple[tuple[str, int], ...] = ()  # hard limits that it can give; missing ones: not known
 
 
@@ -203,13 +210,15 @@ class ContainerFiles:
     """Where a container's own files are on this machine, without its box and its bind mounts.
 
     ``folders`` can be read. ``more_bytes`` is the engine's figure for the rest, on the disk of ``root``. ``pid`` is the
-    container's first process by this machine's numbers, None if it does not run here.
+    container's first process by this machine's numbers, None if it does not run here. ``home`` has what it wrote in
+    a ``/root`` of its own, which the engine does not know.
     """
 
     root: Path = Path("/nonexistent")
     folders: tuple[Path, ...] = ()
     more_bytes: int = 0
     pid: int | None = None
+    home: Path | None = None
 
 
 class Runtime(Protocol):

@@ -133,7 +133,7 @@ class _LaterRows(dict[AttemptId, tuple[tuple[Any, ...], int]]):
 def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
     """The row of a record in the table."""
     times = record.times
-    facts = {
+    facts: dict[str, Any] = {
         "accepted_at": times.accepted_at,
         "container_started_at": times.container_started_at,
         "process_started_at": times.process_started_at,
@@ -152,6 +152,8 @@ def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
         "given": record.extensions_logged,
         "unsafe": record.unsafe,
     }
+    if record.late or record.late_told:
+        facts |= {"late": record.late, "late_told": record.late_told, "generation": record.generation}
     return (
         record.attempt.folder,
         record.stage.value,
@@ -195,4 +197,7 @@ def record_from_row(row: Any) -> AttemptRecord | None:
         counted_s=facts.get("counted_s"),
         extensions_logged=facts.get("given", 0),
         unsafe=bool(facts.get("unsafe")),
+        late=facts.get("late", {}),
+        late_told=tuple(facts.get("late_told", ())),
+        generation=facts.get("generation", 0),
     )

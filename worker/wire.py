@@ -146,6 +146,17 @@ def report(
     return message
 
 
+def late_warnings(record: AttemptRecord, *, node_id: str, incarnation: int) -> tm.LateWarnings:
+    """What can't be done after the end, all that holds now."""
+    return tm.LateWarnings(
+        attempt=convert.attempt_to_pb(record.attempt),
+        node_id=node_id,
+        incarnation=incarnation,
+        generation=record.generation,
+        warnings=record.late.values(),
+    )
+
+
 def gpu(reading: GpuReading) -> rm.Gpu:
     return rm.Gpu(
         uuid=reading.uuid,

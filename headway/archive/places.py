@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from .tar import MemberKind, shown
 
+HOME = "/root"
 # Folders that a task is promised, and those of the kernel. A link of the image at or above them is never followed.
 OURS = ("/root/nfs", "/root/code", "/root/datasets")
 _KERNELS = ("/proc", "/sys", "/dev")
@@ -51,7 +52,7 @@ def _problem_of_volume(volume: str) -> str:
             f"The image declares a volume at {shown(volume)}, which is too deep or too long. Build it without this "
             "VOLUME"
         )
-    if path in OURS:
+    if path in OURS or path == HOME:
         return ""  # the task's own mount takes its place
     place = _touched(path)
     if place:

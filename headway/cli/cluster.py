@@ -237,8 +237,9 @@ def nodes_show(node_id: str, output: str) -> None:
         state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"
         held = gpu.get("booking")
         by = f", held by {safe(held['owner'])}: {who_has.task_of(held)}" if held else ""
-        line = f"GPU {gpu['uuid']} {safe(gpu['model'])} {size(gpu['memory_bytes'])}: {state}{by} {safe(gpu['note'])}"
-        click.echo(line.rstrip())
+        model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
+        told_of_it = f"{model} {size(gpu['memory_bytes'])}: {state}{by} {safe(gpu['note'])}"
+        click.echo(f"GPU {gpu['uuid']} {told_of_it}".rstrip())
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
     if node["images"]:

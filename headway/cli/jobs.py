@@ -76,6 +76,8 @@ def show(reference: Reference, output: str) -> None:
             [task["name"], tone(task["state"]), tries, span(_task_ran(task)), task["node_id"] or "-", _why(task)]
         )
     table(["task", "state", "attempt", "ran", "node", ""], rows)
+    if any(attempt.get("gpus_simulated") for task in tasks for attempt in task["attempts"]):
+        click.echo("\nIts GPUs are only simulated: its tasks get no device.")
     for line in _pinned(tasks):
         click.echo(line)
     if reference.task:
@@ -126,7 +128,8 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
     if phases:
         click.echo("  " + ", ".join(f"{name} {span(value)}" for name, value in phases.items()))
     if attempt["gpu_uuids"]:
-        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]))
+        simulated = " (only simulated)" if attempt.get("gpus_simulated") else ""
+        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]) + simulated)
     if attempt["peak_memory_bytes"]:
         click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
     if attempt["reason"]:

@@ -8,11 +8,14 @@ from urllib.parse import quote
 
 import click
 
-from ..client import Client
+from ..client import Client, NoService
+from ..client.http import perhaps_sent
 from ..errors import HeadwayError
 from ..model.retention import parse_age
 from ..units import BadValue, counted
 from .common import Reference, ReferenceType, client, moment, output_option, print_json, size
+
+_WHOLE_ID = 17  # characters
 
 
 class _Age(click.ParamType):  # type: ignore[type-arg]
@@ -56,8 +59,15 @@ def delete(references: tuple[Reference, ...]) -> None:
     with client() as http:
         for reference in references:
             job = http.meant(reference.job)
-            http.ask("DELETE", f"/jobs/{quote(job, safe='')}")
+            http.ask("DELETE", f"/jobs/{quote(_whole_id(http, job), safe='')}")
             click.echo(f"{job} deleted")
+
+
+def _whole_id(http: Client, job: str) -> str:
+    """Where an answer gets lost, the call is repeated: a part of an id might name another job by then."""
+    if len(job) == _WHOLE_ID:
+        return job.lower()
+    return str(http.ask("GET", f"/jobs/{quote(job, safe='')}", params={"tasks_limit": 0})["id"])
 
 
 @click.group()
@@ -87,6 +97,11 @@ def prune(older: str, dry_run: bool, user: str, everybody: bool, output: str) ->
                 before = part["ended_before"]
                 for key in found:
                     found[key] += part[key]
+        except NoService as error:
+            if not dry_run and (found["jobs"] or perhaps_sent(error.__cause__)):
+                done = f"{counted(found['jobs'], 'job')} deleted, and perhaps some more, since an answer got lost"
+                click.echo(f"{done}; ask again to delete the rest:", err=True)
+            raise
         except HeadwayError:
             if found["jobs"] and not dry_run:
                 click.echo(f"{counted(found['jobs'], 'job')} deleted; the rest is still there:", err=True)
@@ -107,7 +122,8 @@ def prune(older: str, dry_run: bool, user: str, everybody: bool, output: str) ->
 def _parts(http: Client, wish: dict[str, Any]) -> Iterator[dict[str, Any]]:
     cursor = ""
     while True:
-        part = http.ask("POST", "/jobs/prune", json={**wish, "cursor": cursor})
+        # What a call deleted whose answer got lost, no other one would count.
+        part = http.ask("POST", "/jobs/prune", json={**wish, "cursor": cursor}, repeat=bool(wish["dry_run"]))
         yield part
         cursor = part["next_cursor"]
         if not cursor:

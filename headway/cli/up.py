@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+
+from ..model.simulated_gpus import SimulatedGpusAsked, read_simulated_gpus
+from ..units import counted
 
 if TYPE_CHECKING:
     from ..up.prepare import PreparedConfig
@@ -29,6 +32,16 @@ class _RuntimeName(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"The runtime {error}.", param, ctx)
 
 
+class _SimulatedGpus(click.ParamType):  # type: ignore[type-arg]
+    name = "n[xmodel]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> SimulatedGpusAsked:
+        try:
+            return read_simulated_gpus(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command()
 @click.option(
     "--state",
@@ -43,7 +56,11 @@ class _RuntimeName(click.ParamType):  # type: ignore[type-arg]
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for homes, logs of jobs, images and datasets [`mount` in the state folder].",
 )
-@click.option("--simulated-gpus", type=click.IntRange(0, 1_024), help="Pretend to have this many GPUs.")
+@click.option(
+    "--simulated-gpus",
+    type=_SimulatedGpus(),
+    help="Pretend to have this many GPUs, for rehearsals: 4, or 4xA100. 0: none any more. Tasks get no device.",
+)
 @click.option(
     "--runtime",
     type=_RuntimeName(),
@@ -55,7 +72,7 @@ def up(
     state: Path | None,
     port: int | None,
     mount: Path | None,
-    simulated_gpus: int | None,
+    simulated_gpus: SimulatedGpusAsked | None,
     runtime: str | None,
     metrics: bool,
 ) -> None:
@@ -66,7 +83,14 @@ def up(
     from ..config import default_state
     from ..up import checks, prepare
 
-    wishes = prepare.UpOptions(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime, metrics=metrics)
+    wishes = prepare.UpOptions(
+        port=port,
+        mount=mount,
+        simulated_gpus=simulated_gpus.count if simulated_gpus else None,
+        simulated_gpu_model=simulated_gpus.model if simulated_gpus else None,
+        runtime=runtime,
+        metrics=metrics,
+    )
     prepared = prepare.prepare(state or default_state(), wishes, _say)
     checks.engine(prepared.config)
     prepare.write_lock(prepared)
@@ -118,6 +142,10 @@ async def _greet(prepared: PreparedConfig) -> None:
     first_admin = await asyncio.to_thread(os.path.exists, config.httpserver.first_admin_file)
     what = "nothing really runs: scripted runtime" if config.cluster.simulated else f"node {config.worker.node_id}"
     _say(f"Headway is ready at {prepared.url} ({what}).")
+    if count := config.worker.simulated_gpus:
+        model = config.worker.simulated_gpu_model
+        verb = "is" if count == 1 else "are"
+        _say(f"Its {counted(count, f'{model} GPU')} {verb} only simulated: no task gets a device.")
     if urls := prepared.metrics_urls:
         _say(f"Numbers for Prometheus: {' '.join(urls)}")
     if signed_in:

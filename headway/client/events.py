@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -82,13 +82,29 @@ class EventClient:
 
     def _events_of(self, line: httpx.Response) -> Iterator[dict[str, Any] | None]:
         """What one connection brings; None for a sign of life."""
-        block: dict[str, str] = {}
-        for text in line.iter_lines():
+        data: list[str] = []
+        cursor = self.cursor
+        for text in _lines(line.iter_bytes()):
+            name, _, value = text.partition(":")
+            value = value.removeprefix(" ")
+            if name == "data":
+                data.append(value)
+            elif name == "id":
+                cursor = value
             if text:
-                name, _, value = text.partition(": ")
-                block[name] = value
                 continue
-            yield json.loads(block["data"]) if "data" in block else None
+            yield json.loads("\n".join(data)) if data else None
             # It moves on only once the reader has come back for more: what was not dealt with comes again.
-            self.cursor = block.get("id", self.cursor)
-            block = {}
+            self.cursor = cursor
+            data = []
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """The lines of server-sent events as they come. Only CR, LF and CRLF end one, and no other character does."""
+    rest, half = b"", False
+    for chunk in chunks:
+        # After a CR at the end of one chunk, a LF at the beginning of the next makes no line of its own.
+        fresh = chunk.removeprefix(b"\n") if half else chunk
+        half = fresh.endswith(b"\r") or (half and not chunk)
+        *lines, rest = (rest + fresh).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        yield from (text.decode("utf-8", "replace") for text in lines)

@@ -30,14 +30,23 @@ _PATIENT_PAUSE_S = 2.0
 _CHUNK = 1 << 16
 _REMOVAL = httpx.Timeout(1_800.0, connect=5.0)  # of millions of files
 
+# Nothing has reached the server.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+
 T = TypeVar("T")
+
+
+def perhaps_sent(error: BaseException | None) -> bool:
+    """Whether a call that failed so, or the cause of :class:`NoService`, may have reached the server."""
+    return not isinstance(error, _NOT_SENT)
 
 
 class Client:
     """Talks to one server. Every call may raise :class:`NoService` or :class:`Refused`.
 
     Reads can be repeated safely, and so can mutating calls, by their request id. They are tried again when the
-    connection breaks. A lost answer never makes a second job.
+    connection breaks. A lost answer never makes a second job. What a deletion doesn't find when it is tried again is
+    deleted.
     """
 
     def __init__(
@@ -68,6 +77,7 @@ class Client:
     ) -> httpx.Response:
         tries = self._tries if repeat else 1
         pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        perhaps_done = False
         for attempt in range(1, tries + 1):
             try:
                 request = self._http.build_request(method, path, **kwargs)
@@ -75,8 +85,12 @@ class Client:
             except httpx.TransportError as error:
                 if attempt == tries:
                     raise self._connection.no_answer(error) from error
+                perhaps_done = perhaps_done or perhaps_sent(error)
                 time.sleep(pauses.next_s())
                 continue
+            if response.status_code == 404 and method == "DELETE" and perhaps_done:
+                response.close()
+                return httpx.Response(204, request=request)
             if response.status_code >= 400:
                 response.read()
                 raise Refused.from_response(response, self._connection.via)
@@ -483,7 +497,8 @@ class Client:
     def end_user_tokens(self, name: str, kind: str, id: str = "") -> int:
         """One, or all without an id; how many ended."""
         path = f"/users/{quote(name, safe='')}/{kind}" + (f"/{quote(id, safe='')}" if id else "")
-        return int(self._json("DELETE", path)["ended"])
+        answer = self._json("DELETE", path)
+        return int(answer["ended"]) if answer is not None else 1
 
     def _download(self, path: str, target: BinaryIO, progress: Any = None, *, folder: str | None = None) -> int:
         total = 0

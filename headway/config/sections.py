@@ -6,11 +6,12 @@ whole values.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from .values import (
+    AccountRules,
     Address,
     Bytes,
     Days,
@@ -410,7 +411,7 @@ class RetentionSection(Section):
         le=36_500,
         description="how many days job events are kept, for `headway events` and those who go on with a cursor",
     )
-    accounts: dict[str, AccountRetentionSection] = Field(
+    accounts: Annotated[dict[str, AccountRetentionSection], AccountRules] = Field(
         default={},
         description='what holds for single accounts instead, such as `ann = {days = 365, log_bytes = "100GiB"}`',
     )

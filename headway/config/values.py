@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 from .. import plugins
+from ..ids import is_account_name
 from ..model.retention import MOST_DAYS
 from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
@@ -233,6 +234,18 @@ def _some_days(value: Any) -> Any:
     return value
 
 
+def _account_rules(value: Any) -> Any:
+    for name in value if isinstance(value, dict) else ():
+        if not is_account_name(str(name)):
+            near = str(name).strip().lower()
+            hint = f"; did you mean {near!r}?" if is_account_name(near) else ""
+            raise ValueError(
+                f"must be by names of accounts, and {name!r} can be none: they are lower-case letters, digits, _ and "
+                f"-, up to 32, starting with a letter or _{hint}"
+            )
+    return value
+
+
 def _some_bytes(value: Any) -> Any:
     found = _bytes(value)
     if isinstance(found, bool) or (isinstance(found, int) and found < 1):
@@ -258,6 +271,7 @@ Seconds = Annotated[float, BeforeValidator(_seconds), AfterValidator(_finite_pos
 SecondsOrZero = Annotated[float, BeforeValidator(_seconds), AfterValidator(_not_negative), AfterValidator(_not_endless)]
 Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_not_negative)]
 Days = Annotated[int, BeforeValidator(_some_days)]
+AccountRules = BeforeValidator(_account_rules)
 SomeBytes = Annotated[int, BeforeValidator(_some_bytes)]
 Address = Annotated[str, AfterValidator(_address)]
 OptionalAddress = Annotated[str, AfterValidator(_optional_address)]

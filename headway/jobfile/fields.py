@@ -32,7 +32,7 @@ MAX_PATH_BYTES: Final = 4_000
 TASK_NAME_RULE: Final = "letters (a-z, A-Z), digits, '.', '_' and '-', starting with a letter or digit, up to 63"
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # breaks of lines and paragraphs too
 _NEVER = re.compile("[\x00\ud800-\udfff]")
 # Characters that turn the reading direction of what is around them: fit to make a name look like another.
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -72,8 +72,8 @@ class MetricsEndpoint:
             if len(self._writers) > _MOST_AT_ONCE:
                 return
             async with asyncio.timeout(_REQUEST_S):
-                answer = await self._answer(reader)
-            writer.write(answer)
+                head = await _head(reader)
+            writer.write(await self._answer(head))
             async with asyncio.timeout(_ANSWER_S):
                 await writer.drain()
                 writer.close()
@@ -85,10 +85,8 @@ class MetricsEndpoint:
             writer.transport.abort()
             self._writers.discard(writer)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
+    async def _answer(self, head: bytes | None) -> bytes:
+        if head is None:
             return _answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         method, path = _request(head)
         if not method:
@@ -99,6 +97,14 @@ class MetricsEndpoint:
             return _answer(HTTPStatus.METHOD_NOT_ALLOWED, allow=True)
         body, media_type = await self._metrics.as_text()
         return _answer(HTTPStatus.OK, body, media_type=media_type, head_only=method == "HEAD")
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes | None:
+    """What comes before the body; None: it is too long."""
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return None
 
 
 def _request(head: bytes) -> tuple[str, str]:

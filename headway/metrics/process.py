@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _BATCH_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0)
-_LOOK_S = 2.0  # for everything that is asked of a database
+_LOOK_S = 2.0  # for all that is asked of a database together
 _FRESH_S = 1.0  # it is not asked more often
 
 
@@ -62,6 +62,7 @@ class Metrics:
         self._hooks: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
+        self._hanging: dict[str, asyncio.Future[None]] = {}
         service.on_stop(self._lag.close)
 
     def watch_inbox(self, name: str, inbox: Inbox) -> None:
@@ -111,15 +112,27 @@ class Metrics:
         self._lag.asked()
         async with self._looking:
             if time.monotonic() - self._looked_s >= _FRESH_S:
-                for name, look in self._hooks:
-                    await self._look(name, look)
+                await self._look_at_all()
                 self._looked_s = time.monotonic()
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
+    async def _look_at_all(self) -> None:
+        # Side by side, and no longer than that in all: a database that hangs makes each of them hang.
+        looks = {name: asyncio.ensure_future(self._look(name, look)) for name, look in self._hooks
+                 if name not in self._hanging}  # fmt: skip
+        if looks:
+            await asyncio.wait(looks.values(), timeout=_LOOK_S)
+        for name, task in looks.items():
+            if not task.done():
+                log.warning("metrics.not_read", metric=name, reason=f"no answer in {_LOOK_S:g} s")
+                # It may take its time to end. Until then nobody asks again.
+                self._hanging[name] = task
+                task.add_done_callback(lambda _, name=name: self._hanging.pop(name, None))  # type: ignore[misc]
+                task.cancel()
+
     async def _look(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
         try:
-            async with asyncio.timeout(_LOOK_S):
-                await look()
+            await look()
         except Exception as error:
             # One number that can't be had must not take all others away.
             log.warning("metrics.not_read", metric=name, reason=repr(error))

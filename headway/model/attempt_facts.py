@@ -61,9 +61,11 @@ class AttemptFacts:
     stderr_bytes: int = with_row(Fact(kind=int, grows=True), default=0)
     dropped_bytes: int = with_row(Fact(kind=int, grows=True, about="output past the log limit, not kept"), default=0)
     image_id: str = with_row(
-        Fact(kind=str, about="empty until it is known, in events, and for others than owner and admins"), default=""
+        Fact(kind=str, about="empty until it is known, and for others than owner and admins"), default=""
     )
-    warnings: tuple[str, ...] = with_row(Fact(kind=tuple), default=())
+    warnings: tuple[str, ...] = with_row(
+        Fact(kind=tuple, about="of its end, then what could not be done after it; none for others"), default=()
+    )
     # The extended timeout that its launcher uses; None: as launched.
     counted_s: float | None = with_row(Fact(kind=float, report="timeout_s", shown=False))
 

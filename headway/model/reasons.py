@@ -183,7 +183,12 @@ class EndWord(StrEnum):
     )
     GPU_FAILED = (
         "gpu_failed",
-        EndFacts(attempt=_A.LOST, fault=_F.PLATFORM, platform_retry=True, advice="A GPU of its machine failed."),
+        EndFacts(
+            attempt=_A.LOST,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            advice="A GPU of its machine failed, or was not given to it.",
+        ),
     )
     NODE_LOST = (
         "node_lost",
@@ -285,6 +290,7 @@ class WaitWord(StrEnum):
     KEPT_FOR_SHORT_TASKS = "kept_for_short_tasks"
     BEHIND_HIGHER_PRIORITY = "behind_higher_priority"
     GPU_BUSY_OUTSIDE = "gpu_busy_outside"
+    GPU_UNAVAILABLE = "gpu_unavailable"  # there are enough cards, but some don't work or can't be given to containers
     IMAGE_MISSING = "image_missing"
     NODE_DRAINED = "node_drained"
     DISK_FULL = "disk_full"

@@ -21,7 +21,7 @@ def parse_age(text: str) -> float:
     Raises:
         BadValue: it is none, or not above 0.
     """
-    if re.fullmatch(r"\s*-.*|0+ ?[a-z]*", text, re.DOTALL):
+    if re.fullmatch(r"\s*-.*|(?=.*0)[0.:a-zA-Z ]*", text, re.DOTALL):
         raise BadValue(f"an age is more than 0, and not {shown(text)}; write for instance 90d")
     if days := re.fullmatch(r"([0-9]{1,64}) ?d", text):
         if int(days[1]) > MOST_DAYS:
@@ -31,9 +31,9 @@ def parse_age(text: str) -> float:
         # A year has no fixed length, and nobody has to guess which one is meant.
         meant = f"{int(long[1]) * (7 if long[2].startswith('w') else 365)}d"
         raise BadValue(f"{shown(text)} is no age, since ages are in days; did you mean {meant}?", suggestion=meant)
-    if re.fullmatch(r"[0-9]+", text):
+    if re.fullmatch(r"\+?[0-9]*\.?[0-9]+\.?([eE][+-]?[0-9]+)?", text, re.ASCII):
         raise BadValue(f"{shown(text)} has no unit; write for instance 90d")
-    return parse_duration(text)
+    return parse_duration(text, most_days=MOST_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,12 @@ class AccountRule:
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """What the rules look at. ``log_bytes`` None: not measured yet."""
+    """What the rules look at. ``ages_from`` is its end by a clock that nobody sets. ``log_bytes`` None: not measured
+    yet."""
 
     id: str
     owner: str
-    ended_at: float
+    ages_from: float
     log_bytes: int | None = None
     pinned: bool = False
 
@@ -101,7 +102,7 @@ class RetentionRules:
 
     def too_old(self, job: EndedJob, now: float) -> bool:
         """Whether its time is over."""
-        until = self.kept_until(job.owner, job.ended_at, pinned=job.pinned)
+        until = self.kept_until(job.owner, job.ages_from, pinned=job.pinned)
         return until is not None and until <= now
 
     def age_limits(self, now: float) -> list[AgeLimit]:

@@ -13,11 +13,13 @@ How it is used:
 
 from .batcher import Batcher
 from .database import Database, after_commit
+from .kept_clock import ClockNotes
 from .outbox import Outbox, OutboxPump, OutboxRow
 from .timers import Handler, Timer, Timers, TimerTable
 
 __all__ = [
     "Batcher",
+    "ClockNotes",
     "Database",
     "Handler",
     "Outbox",

@@ -41,9 +41,10 @@ from ..backoff import Backoff, grown_s
 from ..clock import Clock
 from ..errors import HeadwayError, StoreFull, Unavailable
 from ..logs import get_logger
-from ..steady import Anchor, anchored
+from ..steady import Anchor
 from ..waiting import wait
 from .database import after_commit
+from .kept_clock import ClockNotes, clock_table, read_anchor
 
 if TYPE_CHECKING:
     from .database import Database
@@ -97,31 +98,30 @@ class TimerTable:
             PrimaryKeyConstraint("kind", "key"),
             Index(f"ix_{name}_try", "try_at"),
         )
-        # Of the steady clock: one row.
-        self.clock = Table(
-            f"{name}_clock",
-            metadata,
-            Column("id", Integer, primary_key=True),
-            Column("boot_id", Text, nullable=False),
-            Column("offset_s", Float, nullable=False),
-        )
+        self.clock = clock_table(metadata, f"{name}_clock")
+
+    def read_clock(self, conn: Connection, clock: Clock) -> Anchor:
+        """Where the steady clock is; inside a write."""
+        latest = conn.execute(select(func.max(self.table.c.set_at))).scalar()
+        return read_anchor(conn, self.clock, clock, latest=latest)
 
 
 class Timers:
     """Sets timers, and runs what they are for. See the module.
 
-    Moments are by the steady clock: whoever sets the machine's clock makes no timer earlier or later. After a boot it
-    begins anew at the machine's clock, and never before the last moment at which a timer was set. So no timer waits
-    longer than it was asked to, and a clock that is behind at a boot delays none for ever.
+    Moments are by the steady clock: whoever sets the machine's clock makes no timer earlier or later. The time for
+    which the machine was off counts as its clock tells it at the boot. A clock that is behind then tells of none, and
+    the timer waits longer by that time. A clock that is ahead at a boot makes it fire too early.
     """
 
     def __init__(self, tables: TimerTable, db: Database, clock: Clock) -> None:
+        self._tables = tables
         self._table = tables.table
-        self._clock_table = tables.clock
         self._db = db
         self._clock = clock
         self._handlers: dict[str, Handler] = {}
         self._anchor: Anchor | None = None
+        self._notes: ClockNotes | None = None
         self._sooner = asyncio.Event()
         self._sleeps_until = -math.inf  # while it works it looks again before it sleeps
 
@@ -131,12 +131,17 @@ class Timers:
 
     async def open(self) -> None:
         """Reads the steady clock; before anything is set."""
-        self._anchor = await self._db.write(self._read_anchor)
+        self._anchor = await self._db.write(lambda conn: self._tables.read_clock(conn, self._clock))
+        self._notes = ClockNotes(self._tables.clock, self._clock, self._anchor)
 
     def now(self) -> float:
         """Now by the steady clock, in epoch seconds."""
         assert self._anchor is not None, "open comes first"
         return self._anchor.now(self._clock)
+
+    def on_the_wall(self, instant: float) -> float:
+        """What the wall clock of today says, or will say, at an instant of the steady clock; in whole seconds."""
+        return float(round(instant + self._clock.now() - self.now()))
 
     # -- inside a write ---------------------------------------------------------------------------
 
@@ -214,9 +219,19 @@ class Timers:
 
     async def _sleep_until(self, moment: float) -> None:
         self._sleeps_until = moment
-        while (left_s := moment - self.now()) > 0 and not self._sooner.is_set():
+        while not self._sooner.is_set() and moment > self.now():
+            await self._note_clock()
             # The loop's own clock stands still while the machine is suspended, so it is not trusted for long.
-            await wait(self._sooner, min(left_s, _LONGEST_SLEEP_S), self._clock)
+            await wait(self._sooner, min(moment - self.now(), _LONGEST_SLEEP_S), self._clock)
+
+    async def _note_clock(self) -> None:
+        """Writes down how far the clock is, now and then, for the next boot."""
+        notes = self._notes
+        if notes is not None and notes.due():
+            try:
+                notes.noted(await self._db.write(notes.note))
+            except Exception as error:
+                log.debug("timers.clock_not_noted", reason=repr(error))  # the next look does
 
     async def _run_due(self) -> float:
         """Runs what is due; when the next one is, infinity where there is none."""
@@ -286,17 +301,6 @@ class Timers:
     def _next_at(self, conn: Connection) -> float:
         found = conn.execute(select(func.min(self._table.c.try_at))).scalar()
         return math.inf if found is None else float(found)
-
-    def _read_anchor(self, conn: Connection) -> Anchor:
-        row = conn.execute(select(self._clock_table)).first()
-        kept = Anchor(row.boot_id, row.offset_s) if row is not None else None
-        if kept is not None and kept.boot_id == self._clock.boot_id():
-            return kept
-        latest = conn.execute(select(func.max(self._table.c.set_at))).scalar()
-        anchor = anchored(kept, self._clock, latest=-math.inf if latest is None else latest)
-        conn.execute(delete(self._clock_table))
-        conn.execute(insert(self._clock_table), {"id": 1, "boot_id": anchor.boot_id, "offset_s": anchor.offset_s})
-        return anchor
 
 
 def _timer(row: Row[Any]) -> Timer:

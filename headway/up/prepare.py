@@ -42,6 +42,7 @@ class UpOptions:
     port: int | None = None
     mount: Path | None = None
     simulated_gpus: int | None = None
+    simulated_gpu_model: str | None = None
     runtime: str | None = None
     metrics: bool = False  # True: all services show their numbers
 
@@ -214,6 +215,8 @@ def _changes(state: Path, wishes: UpOptions) -> dict[str, Any]:
         changes["cluster.mount"] = str(wishes.mount.expanduser().absolute())
     if wishes.simulated_gpus is not None:
         changes["worker.simulated_gpus"] = wishes.simulated_gpus
+    if wishes.simulated_gpu_model is not None:
+        changes["worker.simulated_gpu_model"] = wishes.simulated_gpu_model
     if wishes.runtime is not None:
         changes["worker.runtime"] = wishes.runtime
         changes["cluster.simulated"] = wishes.runtime == "scripted"

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from headway.clock import Clock
 from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn, Problem, TooMany
+from headway.ids import RESERVED_ACCOUNTS
 from headway.logs import get_logger
 from headway.store.database import Database
 
@@ -34,8 +35,6 @@ from .tokens import Kind, Tokens
 log = get_logger(__name__)
 
 FIRST_ADMIN = "admin"
-# Tasks, the image market and queries (`owner=me`) use these names for something else than accounts.
-RESERVED_NAMES = frozenset({"root", "base", "nobody", "headway", "me"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +277,7 @@ class Accounts:
                 is tried first.
             Conflict: the name or the uid is taken, or was, or the range of uids is used up.
         """
-        if name in RESERVED_NAMES:
+        if name in RESERVED_ACCOUNTS:
             raise InvalidInput(f"An account can't be named `{name}`: the name means something else already.")
         ids.check(uid, gid, least=self._uids.start)
         if password is not None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
+from headway.backoff import grown_s
 from headway.clock import Clock
 from headway.errors import HeadwayError, StoreFull
 from headway.logs import get_logger
@@ -42,6 +43,7 @@ _WARN_PART = 0.9
 _SOON_S = 1.0  # after a deletion: by then the rest of a folder's files is gone too
 _AFTER_A_TASK_S = 10.0  # from one measuring to the next at least, where task after task ends
 _ASKED_S = 60.0  # a number that somebody looks at is not older than that for long
+_FAILED_S = 10.0  # first pause after one that failed
 _OFTEN = 5  # times as often, for those who are near their quota
 _TIMES_TOOK = 20  # a measuring takes at most a twentieth of the time
 _WORK_S, _REST_S = 0.02, 0.06
@@ -63,6 +65,8 @@ class _Usage:
     took_s: float = 0.0
     changed: bool = False  # something was deleted since
     logged_state: str = "ok"
+    problem: str = ""  # why it could not be measured last time
+    failures: int = 0  # in a row
 
     def estimate(self) -> int:
         held = sum(self.holds.values())
@@ -231,6 +235,7 @@ class SpaceQuotas:
         elif quota is not None and state != "ok":
             sentence = self._numbers(account, usage, quota)
             sentence += f": {what}." if state == "full" else "; at the quota new jobs and uploads are refused."
+        sentence = " ".join(part for part in (sentence, usage.problem) if part)
         return s.Space(
             used_bytes=used, quota_bytes=quota, measured_at=usage.measured_at, state=state, sentence=sentence
         )
@@ -267,9 +272,16 @@ class SpaceQuotas:
         except MeasuringStopped:
             return
         except (OSError, HeadwayError) as error:
-            usage.due_at = self._clock.monotonic() + self._measure_s
-            log.warning("space.not_measured", account=account.name, reason=str(error))
+            pause_s = grown_s(usage.failures, first_s=_FAILED_S, most_s=self._measure_s)
+            usage.due_at = self._clock.monotonic() + pause_s
+            usage.failures += 1
+            usage.problem = (
+                f"The personal space of {account.name} could not be measured, so the number may be old: {error}. An "
+                f"admin has to look at {self._layout.home(account.name)}."
+            )
+            log.warning("space.not_measured", account=account.name, reason=str(error), retry_s=round(pause_s))
             return
+        usage.problem, usage.failures = "", 0
         now = self._clock.monotonic()
         usage.used_bytes, usage.uploading_bytes = measured.used_bytes, measured.uploading_bytes
         usage.files = measured.entries

@@ -11,9 +11,9 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi.responses import Response, StreamingResponse
 
-from headway.clock import Clock
 from headway.errors import InvalidInput, MountUnavailable
 from headway.logs import get_logger
+from headway.store import Timers
 
 from .. import schemas as s
 from ..auth.model import Account
@@ -35,10 +35,10 @@ _WRITE_BYTES = 1 << 20  # gathered before a thread is troubled
 class Files:
     """Each account in its own home. Admins may name another account; then they act as that one."""
 
-    def __init__(self, homes: Homes, spaces: SpaceQuotas, clock: Clock) -> None:
+    def __init__(self, homes: Homes, spaces: SpaceQuotas, timers: Timers) -> None:
         self._homes = homes
         self._spaces = spaces
-        self._clock = clock
+        self._timers = timers
         self._names = NameCache()
 
     async def get(
@@ -184,7 +184,7 @@ class Files:
             await self._homes.within(owner, lambda space: space.delete(path, recursive=recursive), removes=recursive)
             self._spaces.freed(owner)
         else:
-            now = self._clock.now()
+            now = self._timers.now()  # nobody sets it, so the trash keeps things for as long as it says
             trash_id = await self._homes.within(
                 owner, lambda space: trash_bin.put(space, path, recursive=recursive, now=now)
             )

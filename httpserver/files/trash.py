@@ -10,6 +10,7 @@ from headway.clock import Clock
 from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.mount import MountProbe
+from headway.store import Timers
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
@@ -31,13 +32,22 @@ class Trash:
     """See trash_bin for where it lies."""
 
     def __init__(
-        self, homes: Homes, spaces: SpaceQuotas, accounts: Accounts, mount: MountProbe, clock: Clock, *, keep_s: float
+        self,
+        homes: Homes,
+        spaces: SpaceQuotas,
+        accounts: Accounts,
+        mount: MountProbe,
+        clock: Clock,
+        timers: Timers,
+        *,
+        keep_s: float,
     ) -> None:
         self._homes = homes
         self._spaces = spaces
         self._accounts = accounts
         self._mount = mount
         self._clock = clock
+        self._timers = timers  # what lies there ages by their clock, which nobody sets
         self._keep_s = keep_s
         # Its own: to delete ten million files, or to hang on a dead mount, holds nobody else.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="trash", initializer=drop_groups)
@@ -90,7 +100,7 @@ class Trash:
         for account in await self._accounts.all():
             if not (await self._mount.check()).readable:
                 return
-            now = self._clock.now()
+            now = self._timers.now()
             try:
                 gone = await self._homes.run(self._sweeping(account, now), self._thread)
             except FileNotFoundError:
@@ -111,13 +121,14 @@ class Trash:
         return sweeping
 
     def _item(self, item: trash_bin.TrashEntry) -> s.TrashItem:
+        deleted_at = self._timers.on_the_wall(item.deleted_at)
         return s.TrashItem(
             id=item.id,
             path=None if item.path is None else paths.shown("/".join(item.path)),
             kind=_kind(item.mode),
             size_bytes=item.size,
-            deleted_at=item.deleted_at,
-            expires_at=item.deleted_at + self._keep_s,
+            deleted_at=deleted_at,
+            expires_at=deleted_at + self._keep_s,
         )
 
 

@@ -1,9 +1,13 @@
-"""Refuses query parameters that a route does not have, with the one that was probably meant.
+"""Refuses query parameters that a route does not have, with the one that was probably meant, and repeated ones.
 
-A filter with a slip in its name would otherwise be dropped, and the answer be taken for a filtered one.
+A filter with a slip in its name would otherwise be dropped, and the answer be taken for a filtered one. So would be all
+but the last value of a parameter that takes one.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import Any, get_args, get_origin
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -20,21 +24,36 @@ async def refuse_unknown(request: Request) -> None:
     """A dependency of all routes.
 
     Raises:
-        InvalidInput: the route has no parameter of this name.
+        InvalidInput: the route has no parameter of this name, or takes one value of it and not several.
     """
     if not request.scope["query_string"]:
         return
     route: APIRoute = request.scope["route"]
-    known = sorted(_names(route.dependant))
-    unknown = sorted({name for name in request.query_params if name not in known})
-    if unknown:
-        problems = [_problem(name, known) for name in unknown[:_MOST_TOLD]]
-        raise InvalidInput(" ".join(problem.message for problem in problems), problems=problems)
+    several = _names(route.dependant)
+    known = sorted(several)
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = sorted(name for name in given if name not in several)
+    repeated = sorted(name for name, count in given.items() if count > 1 and not several.get(name, True))
+    problems = [_problem(name, known) for name in unknown] + [_repeated(name, given[name]) for name in repeated]
+    if problems:
+        told = problems[:_MOST_TOLD]
+        raise InvalidInput(" ".join(problem.message for problem in told), problems=told)
 
 
-def _names(dependant: Dependant) -> set[str]:
-    own = {field.alias for field in dependant.query_params}
-    return own.union(*(_names(inner) for inner in dependant.dependencies))
+def _names(dependant: Dependant) -> dict[str, bool]:
+    """The parameters, and whether each may come several times."""
+    names = {field.alias: _is_list(field.field_info.annotation) for field in dependant.query_params}
+    for inner in dependant.dependencies:
+        names |= _names(inner)
+    return names
+
+
+def _is_list(annotation: Any) -> bool:
+    return any(get_origin(one) is list for one in (annotation, *get_args(annotation)))
+
+
+def _repeated(name: str, count: int) -> Problem:
+    return Problem("", f"The query parameter `{name}` takes one value, and {count} were given; leave one.", word=name)
 
 
 def _problem(name: str, known: list[str]) -> Problem:

@@ -95,6 +95,9 @@ class JobEventLog:
             store.set_heard(conn, changed, now)
         if events:
             self._add(conn, events, now)
+        elif (last := store.place(conn).last_number) > self._last:
+            # Their commit stood although its answer got lost, so nobody was told of them.
+            after_commit(conn, lambda: self._told(last, {"": last}))
         return heard.get(request.batches[-1].incarnation, 0) if request.batches else 0
 
     def _add(self, conn: Connection, events: Sequence[hs.JobEvent], now: float) -> None:

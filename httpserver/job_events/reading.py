@@ -12,6 +12,7 @@ from headway.model.job_events import JobEventWord
 
 from .. import wire
 from ..auth.model import Account
+from ..text.server_sent import one_line
 from .event_log import JobEventLog
 from .schemas import JobEvent, JobEventList
 from .store import EventFilter, StoredJobEvent
@@ -81,6 +82,7 @@ class EventReading:
 
     async def _wanted(self, account: Account, owner: str, job: str, kinds: Sequence[JobEventWord]) -> EventFilter:
         owner = account.name if owner == "me" else owner
+        job = job.lower()  # as each address takes an id
         if job and not is_job_id(job):
             raise _wrong("job", job, "is no whole id of a job")
         if not owner.isprintable():
@@ -106,7 +108,7 @@ def _wrong(name: str, value: str, what: str) -> InvalidInput:
 
 
 def _event_text(one: StoredJobEvent) -> str:
-    return f"event: {one.event.word}\nid: {one.number}\ndata: {_shown(one).model_dump_json()}\n\n"
+    return f"event: {one.event.word}\nid: {one.number}\ndata: {one_line(_shown(one).model_dump_json())}\n\n"
 
 
 def _shown(one: StoredJobEvent) -> JobEvent:

@@ -109,6 +109,9 @@ def forget_sources(conn: Connection, before: float) -> None:
 def page(conn: Connection, after: int | None, wanted: EventFilter, limit: int) -> EventPage:
     """The first events behind ``after``; None: from the oldest that is kept."""
     at = place(conn)
+    if after is not None and after > at.last_number:
+        # Nobody was given that number, or by a database that a copy has replaced: what came since can't be told.
+        return EventPage([_made_gap(at.last_number)], at.last_number, more=False)
     begin = 0 if after is None else after
     found: list[StoredJobEvent] = []
     if after is not None and after < at.gone_to:
@@ -160,7 +163,7 @@ def _found(conn: Connection, query: Select[Any]) -> list[StoredJobEvent]:
 
 
 def _made_gap(number: int) -> StoredJobEvent:
-    """For a reader who comes after its events were removed."""
+    """For a reader whose events were removed, or who comes with a number that this database never gave."""
     return StoredJobEvent(number, hs.JobEvent(word=JobEventWord.GAP, at=number / NUMBERS_A_SECOND))
 
 

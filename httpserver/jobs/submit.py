@@ -55,7 +55,7 @@ _MEDIA: dict[str, Media] = {
 
 
 class Submit:
-    """See the module. ``refuses`` says why an account may submit nothing now; empty: it may."""
+    """See the module. ``refuses`` says why an account may submit nothing now, or raises it; empty: it may."""
 
     def __init__(
         self,

@@ -22,8 +22,10 @@ log = get_logger(__name__)
 MOST_JOBS = 500
 _STEP_S = 5.0
 _TOLD = 1_000
-# These are about one folder; all others are about the mount.
+# These are about one folder. Others, such as EIO, may be too, unless no folder at all can be worked on.
 _OF_ONE = frozenset({errno.EACCES, errno.EPERM, errno.ENOTEMPTY, errno.EBUSY, errno.EXDEV, errno.ELOOP, errno.ENOTDIR})
+# These are about the mount, even where there is one folder to judge by.
+_OF_MOUNT = frozenset({errno.ENOTCONN, errno.ESHUTDOWN, errno.ETIMEDOUT, errno.EROFS, errno.ENOSPC, errno.ENODEV})
 
 
 class JobFolders:
@@ -64,34 +66,46 @@ class JobFolders:
 
     def _remove(self, job_ids: Sequence[str], until: float) -> list[str]:
         gone: list[str] = []
+        failed: list[OSError] = []
         try:
             with reach(self._layout, self._cluster, self._layout.root / "jobs") as path:
                 folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
-                    for job_id in job_ids:
+                    # Those that failed before come last, so that they hold up none.
+                    for job_id in sorted(job_ids, key=lambda one: one in self._told):
                         if self._now() >= until:
                             break
-                        if self._removed(folder, job_id, until):
-                            gone.append(job_id)
+                        try:
+                            if self._removed(folder, job_id, until):
+                                gone.append(job_id)
+                        except OSError as error:
+                            failed.append(error)
+                            self._stays(job_id, error)
                 finally:
                     os.close(folder)
         except OSError as error:
-            raise MountUnavailable(f"Folders of jobs can't be removed now: {error.strerror}.") from error
-        return gone
+            raise _away(error) from error
+        tried = len(gone) + len(failed)
+        serious = [error for error in failed if error.errno not in _OF_ONE]
+        if serious and not gone and (len(serious) == tried > 1 or serious[0].errno in _OF_MOUNT):
+            raise _away(serious[0]) from serious[0]
+        # In the order in which they were asked for.
+        return [job_id for job_id in job_ids if job_id in set(gone)]
+
+    def _stays(self, job_id: str, error: OSError) -> None:
+        if job_id not in self._told:
+            log.warning("job_folder.stays", job=job_id, reason=str(error.strerror))
+            self._told = {job_id} if len(self._told) >= _TOLD else self._told | {job_id}
 
     def _removed(self, folder: int, job_id: str, until: float) -> bool:
         try:
-            try:
-                if not stat.S_ISDIR(os.stat(job_id, dir_fd=folder, follow_symlinks=False).st_mode):
-                    os.unlink(job_id, dir_fd=folder)
-                    return True
-            except FileNotFoundError:
+            if not stat.S_ISDIR(os.stat(job_id, dir_fd=folder, follow_symlinks=False).st_mode):
+                os.unlink(job_id, dir_fd=folder)
                 return True
-            return remove_account_tree(folder, job_id, go_on=lambda: self._now() < until)
-        except OSError as error:
-            if error.errno not in _OF_ONE:
-                raise
-            if job_id not in self._told:
-                log.warning("job_folder.stays", job=job_id, reason=str(error.strerror))
-                self._told = {job_id} if len(self._told) >= _TOLD else self._told | {job_id}
-            return False
+        except FileNotFoundError:
+            return True
+        return remove_account_tree(folder, job_id, go_on=lambda: self._now() < until)
+
+
+def _away(error: OSError) -> MountUnavailable:
+    return MountUnavailable(f"Folders of jobs can't be removed now: {error.strerror}.")

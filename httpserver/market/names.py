@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from headway.errors import InvalidInput, NotAllowed
+from headway.ids import ACCOUNT_NAME
 
 from ..auth.model import Account
-from ..schemas.accounts import ACCOUNT_NAME
 
 BASE = "base"  # the owner of the images that every user starts from; admins push there
 LATEST = "latest"

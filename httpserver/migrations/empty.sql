@@ -1,4 +1,4 @@
--- Revision 0008, written by scripts/render_tables.
+-- Revision 0009, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -306,8 +306,8 @@ CREATE INDEX ix_timer_try ON timer (try_at);
 CREATE TABLE timer_clock (
 	id INTEGER NOT NULL,
 	boot_id TEXT NOT NULL,
-	offset_s FLOAT NOT NULL,
+	offset_s FLOAT NOT NULL, seen_at FLOAT, ahead_s FLOAT,
 	PRIMARY KEY (id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0008');
+INSERT INTO alembic_version (version_num) VALUES ('0009');

@@ -28,6 +28,7 @@ from headway.waiting import wait
 
 from .. import schemas as s
 from .. import wire
+from ..text.server_sent import one_line
 from .clients import ServiceClient, ServiceClients
 
 log = get_logger(__name__)
@@ -85,7 +86,7 @@ class _Event:
         if less not in self.texts:
             try:
                 make = self.for_others if less and self.for_others is not None else self.make
-                self.texts[less] = make().model_dump_json()
+                self.texts[less] = one_line(make().model_dump_json())
             except (ValueError, KeyError) as error:
                 # One message that can't be shown must not end all streams.
                 log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)
@@ -159,7 +160,8 @@ class PageEventHub:
         """From TaskManager."""
         for view in changes.attempts:
             job_id, name = view.attempt.task.job_id, view.attempt.task.name
-            self._publish("attempt", job_id, f"attempt {job_id}/{name}/{view.attempt.number}", _attempt_event(view))
+            make, key = _attempt_event(view), f"attempt {job_id}/{name}/{view.attempt.number}"
+            self._publish("attempt", job_id, key, make, owner=view.owner, for_others=_attempt_for_others(make))
         self._queue_due |= changes.queue_changed
 
     def on_nodes(self, changes: rm.NodesChanged) -> None:
@@ -317,7 +319,12 @@ def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEven
 
 def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
     task = view.attempt.task
-    # TaskManager does not name the owner here, so nobody sees more than others may.
-    return lambda: s.AttemptEvent(
-        job_id=task.job_id, task=task.name, attempt=wire.attempt_for_others(wire.attempt(view))
-    )
+    return lambda: s.AttemptEvent(job_id=task.job_id, task=task.name, attempt=wire.attempt(view))
+
+
+def _attempt_for_others(make: Callable[[], s.AttemptEvent]) -> Callable[[], s.AttemptEvent]:
+    def less() -> s.AttemptEvent:
+        event = make()
+        return event.model_copy(update={"attempt": wire.attempt_for_others(event.attempt)})
+
+    return less

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from .base import ApiRequest, ApiResponse
+from headway.ids import ACCOUNT_NAME
 
-ACCOUNT_NAME = r"[a-z_][a-z0-9_-]{0,31}"
+from .base import ApiRequest, ApiResponse
 
 
 class User(ApiResponse):

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .accounts import ACCOUNT_NAME
+from headway.ids import ACCOUNT_NAME
+
 from .base import ApiRequest, ApiResponse
 
 DESCRIPTION_CHARACTERS = 20_000

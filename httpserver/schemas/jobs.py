@@ -69,6 +69,7 @@ class _Placed(ApiResponse):
     of_runs: int = Field(description="attempt k of n: 1 + retries")
     node_id: str
     gpu_uuids: list[str]
+    gpus_simulated: bool = Field(description="its GPUs are only simulated: it gets no device")
     reason: Reason | None
     placed_at: float
 

@@ -1,4 +1,4 @@
--- Revision 0006, written by scripts/render_tables.
+-- Revision 0007, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE job (
 	exit_code INTEGER,
 	signal INTEGER,
 	detail TEXT NOT NULL,
-	version BIGINT NOT NULL, pinned BOOLEAN DEFAULT 0 NOT NULL, log_bytes BIGINT,
+	version BIGINT NOT NULL, pinned BOOLEAN DEFAULT 0 NOT NULL, log_bytes BIGINT, ages_from FLOAT,
 	PRIMARY KEY (id)
 );
 
@@ -103,8 +103,6 @@ CREATE TABLE held_account (
 	PRIMARY KEY (name)
 );
 
-CREATE INDEX ix_job_ended ON job (ended_at, id);
-
 CREATE TABLE removal (
 	job_id TEXT NOT NULL,
 	marked_at FLOAT NOT NULL,
@@ -142,8 +140,17 @@ CREATE INDEX ix_timer_try ON timer (try_at);
 CREATE TABLE timer_clock (
 	id INTEGER NOT NULL,
 	boot_id TEXT NOT NULL,
-	offset_s FLOAT NOT NULL,
+	offset_s FLOAT NOT NULL, seen_at FLOAT, ahead_s FLOAT,
 	PRIMARY KEY (id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0006');
+CREATE INDEX ix_job_ages ON job (ages_from, id);
+
+CREATE TABLE event_told (
+	id INTEGER NOT NULL,
+	incarnation TEXT NOT NULL,
+	seq BIGINT NOT NULL,
+	PRIMARY KEY (id)
+);
+
+INSERT INTO alembic_version (version_num) VALUES ('0007');

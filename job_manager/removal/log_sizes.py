@@ -35,7 +35,7 @@ async def measure_all(db: Database, task_manager: TaskManagerPort, clock: Clock,
     """
     place = removal_store.FIRST
     while found := await _unmeasured(db, place):
-        place = found[-1].ended_at, found[-1].id
+        place = found[-1].ages_from, found[-1].id
         await measure(db, task_manager, [job.id for job in found])
         await clock.sleep(pause_s)
 

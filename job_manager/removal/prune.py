@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 from headway.errors import HeadwayError, InvalidInput
+from headway.ids import is_job_id
 from headway.logs import get_logger
 from headway.model.retention import EndedJob
 from headway.rpc.v1 import job_manager_pb2
@@ -18,6 +21,7 @@ from . import log_sizes
 log = get_logger(__name__)
 
 _PAGES_A_CALL = 5
+_INSTANT = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})?", re.ASCII)  # no sign, no exponent, neither inf nor nan
 
 
 class Pruning:
@@ -34,19 +38,20 @@ class Pruning:
         Raises:
             InvalidInput: no age is asked for, or the cursor is none.
         """
+        if not 0 < request.older_s < math.inf:
+            raise InvalidInput("An age is more than 0 seconds; nothing was deleted.")
+        before, place = self._jobs.aging.now() - request.older_s, removal_store.FIRST
         if request.cursor:
-            before, place = _read_cursor(request.cursor)
-        else:
-            if not 0 < request.older_s < float("inf"):
-                raise InvalidInput("An age is more than 0 seconds; nothing was deleted.")
-            before, place = await self._jobs.age_clock() - request.older_s, removal_store.FIRST
-        reply = job_manager_pb2.PruneJobsReply(ended_before=before)
+            # It comes from outside. It may leave out more jobs, but lets go none that is not old enough.
+            began, place = _read_cursor(request.cursor)
+            before = min(began, before)
+        reply = job_manager_pb2.PruneJobsReply(ended_before=self._jobs.aging.on_the_wall(before))
         for _ in range(_PAGES_A_CALL):
             page = await self._page(place, request.owner, before)
             if not page:
                 reply.next_cursor = ""
                 break
-            place = page[-1].ended_at, page[-1].id
+            place = page[-1].ages_from, page[-1].id
             reply.next_cursor = f"{before!r} {place[0]!r} {place[1]}"
             reply.pinned += sum(job.pinned for job in page)
             await self._count(reply, [job for job in page if not job.pinned], request)
@@ -75,7 +80,7 @@ class Pruning:
         tasks = await self._db.read(lambda conn: removal_store.task_counts(conn, list(sizes)))
         chosen = set(sizes)
         if not request.dry_run:
-            chosen = set(await self._jobs.remove(page, f"by {request.by}"))
+            chosen = set(await self._jobs.remove(page, by=request.by, older_s=request.older_s))
         reply.jobs += len(chosen)
         reply.tasks += sum(tasks.get(job_id, 0) for job_id in chosen)
         known = [taken for job_id in chosen if (taken := sizes[job_id]) is not None]
@@ -85,8 +90,8 @@ class Pruning:
 
 def _read_cursor(cursor: str) -> tuple[float, removal_store.Place]:
     parts = cursor.split(" ")
-    try:
-        before, ended_at, job_id = float(parts[0]), float(parts[1]), parts[2]
-    except (ValueError, IndexError):
-        raise InvalidInput("The cursor is none that a reply gave; nothing was deleted.") from None
-    return before, (ended_at, job_id)
+    if len(parts) == 3 and all(_INSTANT.fullmatch(part) for part in parts[:2]) and is_job_id(parts[2]):
+        before, ended = float(parts[0]), float(parts[1])
+        if ended <= before < math.inf:
+            return before, (ended, parts[2])
+    raise InvalidInput("The cursor is none that a reply gave; nothing was deleted.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from headway.backoff import Backoff
+from headway.backoff import Backoff, grown_s
 from headway.clock import Clock
 from headway.errors import HeadwayError
 from headway.logs import get_logger
@@ -36,7 +36,10 @@ _LONGEST_PAUSE_S = 1.0
 _FIRST_RETRY_S = 0.5
 _LONGEST_RETRY_S = 30.0
 _COMMANDS_DUE_S = 0.2
+_COMMANDS_LATE_S = 10.0
 _NOT_YET_S = 5.0
+_STAYS_S = 600.0
+_WORKED_S = 4.0  # a step that took longer had no time for all folders
 _WAITS_S = 60.0
 _NO_ROOM = "by the rules of retention, to make room for logs"
 
@@ -53,6 +56,10 @@ class Sweeper:
         self._folders = folders
         self._clock = clock
         self._rules = jobs.rules
+        self._aging = jobs.aging
+        self._first_undelivered: int | None = None
+        self._commands_due = Backoff(_COMMANDS_DUE_S, _COMMANDS_LATE_S)
+        self._stuck: dict[str, int] = {}  # how often the folder of a job could not be removed
 
     async def run(self) -> None:
         """Sweeps as long as the service runs; a side task. It never ends by an error: a full disk or a service that is
@@ -94,13 +101,13 @@ class Sweeper:
         Raises:
             HeadwayError: the database does not answer.
         """
-        now = await self._jobs.age_clock()
+        now = self._aging.now()
         for limit in self._rules.age_limits(now):
             place = removal_store.FIRST
             days = counted(self._rules.days_of(limit.owner) or 0, "day")
             why = f"by the rules of retention, {days} after its end"
             while old := await self._old(limit, place):
-                place = old[-1].ended_at, old[-1].id
+                place = old[-1].ages_from, old[-1].id
                 await self._jobs.remove([job for job in old if self._rules.too_old(job, now)], why)
                 await self._clock.sleep(_PAUSE_S)
         if self._rules.by_bytes:
@@ -120,7 +127,7 @@ class Sweeper:
             page = await self._db.read(lambda conn, place=place: removal_store.ended_after(conn, place, _AT_ONCE))  # type: ignore[misc]
             if not page:
                 return  # the rest is of pinned jobs
-            place = page[-1].ended_at, page[-1].id
+            place = page[-1].ages_from, page[-1].id
             await self._jobs.remove([job for job in page if room.goes(job)], _NO_ROOM)
             await self._clock.sleep(_PAUSE_S)
 
@@ -133,13 +140,17 @@ class Sweeper:
             HeadwayError: somebody does not answer, or a disk is full. What was done until then stands.
         """
         began_s = self._clock.monotonic()
-        due = await self._db.read(lambda conn: removal_store.due(conn, self._clock.now(), _AT_ONCE, _TASKS_AT_ONCE))
+        due = await self._db.read(lambda conn: removal_store.due(conn, self._aging.now(), _AT_ONCE, _TASKS_AT_ONCE))
         if not due:
             return False
         # A command that is repeated after the removal would run a task of a job that nobody knows.
         first = await self._db.read(removal_store.first_undelivered)
         early = [one.job_id for one in due if first is not None and first <= one.after_seq]
-        await self._put_off(early, _COMMANDS_DUE_S)
+        if first != self._first_undelivered:
+            self._first_undelivered = first
+            self._commands_due.reset()  # TaskManager takes some
+        if early:
+            await self._put_off(early, self._commands_due.next_s())
         ready = [one for one in due if one.job_id not in set(early)]
         if ready:
             await self._remove(ready)
@@ -155,18 +166,19 @@ class Sweeper:
         await self._put_off(list(reply.waits), _WAITS_S)
         if not reply.gone:
             return
+        began_s = self._clock.monotonic()
         gone = set(await self._folders.remove(list(reply.gone)))
-        await self._put_off([job_id for job_id in reply.gone if job_id not in gone], _NOT_YET_S)
+        await self._put_off_stuck(set(reply.gone), gone, self._clock.monotonic() - began_s)
         await self._drop([one.job_id for one in ready if one.rows_here and one.job_id in gone])
         again = [one.job_id for one in ready if not one.rows_here and one.job_id in gone]
         if again:
-            await self._db.write(lambda conn: removal_store.looked(conn, again, self._clock.now()))
+            await self._db.write(lambda conn: removal_store.looked(conn, again, self._aging.now()))
 
     async def _drop(self, job_ids: list[str]) -> None:
         left = job_ids
         while left:
             dropped = await self._db.write(
-                lambda conn, left=left: removal_store.drop_some(conn, left, self._clock.now())  # type: ignore[misc]
+                lambda conn, left=left: removal_store.drop_some(conn, left, self._aging.now())  # type: ignore[misc]
             )
             left = left[len(dropped) :]
             if left:
@@ -174,9 +186,22 @@ class Sweeper:
         if job_ids:
             log.info("jobs.gone", jobs=len(job_ids), first=job_ids[0])
 
+    async def _put_off_stuck(self, asked: set[str], gone: set[str], took_s: float) -> None:
+        """Folders that could not be removed are tried again with growing pauses. Large ones are gone on with soon."""
+        for job_id in gone:
+            self._stuck.pop(job_id, None)
+        by_pause: dict[float, list[str]] = {}
+        for job_id in sorted(asked - gone):
+            times = self._stuck.get(job_id, 0)
+            if took_s < _WORKED_S:
+                self._stuck[job_id] = times + 1
+            by_pause.setdefault(grown_s(times, first_s=_NOT_YET_S, most_s=_STAYS_S), []).append(job_id)
+        for pause_s, job_ids in by_pause.items():
+            await self._put_off(job_ids, pause_s)
+
     async def _put_off(self, job_ids: Collection[str], seconds: float) -> None:
         if job_ids:
-            until = self._clock.now() + seconds
+            until = self._aging.now() + seconds
             await self._db.write(lambda conn: removal_store.put_off(conn, job_ids, until))
 
     async def _give_room_back(self) -> None:
@@ -186,4 +211,4 @@ class Sweeper:
     async def _until_due_s(self) -> float:
         most_s = SWEPT_EVERY_S if self._rules.by_age or self._rules.by_bytes else _LOOKED_EVERY_S
         next_at = await self._db.read(removal_store.next_due)
-        return most_s if next_at is None else min(most_s, max(_PAUSE_S, next_at - self._clock.now()))
+        return most_s if next_at is None else min(most_s, max(_PAUSE_S, next_at - self._aging.now()))

@@ -9,7 +9,7 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.ids import AttemptId, TaskId
 
-from . import extension, leases, node_events, queue_pass, reports
+from . import extension, late_warnings, leases, node_events, queue_pass, reports
 from .commands import on_command
 from .comparing import comparison
 from .events import (
@@ -66,7 +66,10 @@ def _apply_one(turn: Turn, event: Event) -> Any:
             for command in event.commands:
                 on_command(turn, command)
         case AttemptReports():
-            return [r.attempt for r in event.reports if reports.on_report(turn, r)]
+            discard = [r.attempt for r in event.reports if reports.on_report(turn, r)]
+            for told in event.late_warnings:
+                late_warnings.on_late_warnings(turn, told)
+            return discard
         case HeartbeatReceived():
             return reports.on_heartbeat(turn, event)
         case LaunchesAnswered():
@@ -112,6 +115,7 @@ def late_attempts(state: EngineState, events: Sequence[Event]) -> set[AttemptId]
                     for report in event.reports
                     if reports.may_count_late(state.tasks.get(report.attempt.task), report)
                 }
+                late |= {told.attempt for told in event.late_warnings if state.attempt(told.attempt) is None}
             case HeartbeatReceived():
                 late |= {attempt_id for attempt_id in event.live if state.attempt(attempt_id) is None}
     return late

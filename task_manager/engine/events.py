@@ -75,10 +75,22 @@ class AttemptReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LateWarnings:
+    """What could not be done for an attempt after its end, all that holds now."""
+
+    attempt: AttemptId
+    node_id: NodeId
+    incarnation: int
+    generation: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptReports:
     """One message of a Worker; the answer lists the attempts to discard."""
 
     reports: tuple[AttemptReport, ...]
+    late_warnings: tuple[LateWarnings, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

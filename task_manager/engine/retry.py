@@ -62,7 +62,7 @@ def after_end(
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
     ``elsewhere``: the Worker says that it can't run this task, but another node may. ``engine_away``: it was never
-    begun, since the node's engine did not answer.
+    begun, since the node's engine did not answer, or was known to give no GPUs to containers.
     """
     if reason.succeeded:
         return EndTask(TaskState.SUCCEEDED, reason)
@@ -71,7 +71,9 @@ def after_end(
     if reason.word is EndWord.NODE_LOST or (engine_away and reason.platform_retry):
         if task.losses >= settings.loss_retries:
             return EndTask(reason.task_state, _last_loss(reason, task.losses + 1))
-        pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else 0.0
+        # A node that gives no GPUs to containers tells so meanwhile, so that no launch to it is refused.
+        first_s = _REFUSAL_PAUSE_S if reason.word is EndWord.GPU_FAILED else 0.0
+        pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else first_s
         return _again(task, now, pause_s, node_id, losses=task.losses + 1, refusals=0)
     if reason.platform_retry:
         if task.platform_failures >= settings.platform_retries:

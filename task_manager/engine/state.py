@@ -141,6 +141,13 @@ class EngineState:
         self._set_attempt(key, attempt if attempt.live else None, tracking)
         self._undo.append(lambda: self._set_attempt(key, before, tracking))
 
+    def put_warnings(self, attempt: Attempt) -> None:
+        """Stores an attempt with other late warnings. One that has ended changes nothing of its task or its node."""
+        if self.attempt(attempt.id) is not None:
+            self.put_attempt(attempt)
+        else:
+            self.dirty_attempts[attempt.id] = attempt
+
     def put_node(self, node: Node) -> None:
         """Stores what ResourceManager says of a node."""
         before = self.nodes.get(node.id)

@@ -91,7 +91,7 @@ def attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.stop_word, attempt.stop_at,
         _reason_json(attempt.reason), attempt.timeout_s, _list_json([asdict(one) for one in attempt.extensions]),
-        attempt.freed_at, *stored_facts(attempt),
+        attempt.freed_at, _list_json(attempt.late_warnings), *stored_facts(attempt),
     )  # fmt: skip
 
 
@@ -119,6 +119,7 @@ def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
         freed_at=row.freed_at,
         boot_id=row.boot_id,
         placed_s=row.placed_s,
+        late_warnings=_list(row.late_warnings),
         **facts_of(row),
     )
 

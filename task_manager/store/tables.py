@@ -115,6 +115,7 @@ attempts = Table(
     Column("freed_at", Float(53)),  # until then it held its resources; null: it still does
     Column("boot_id", Text, nullable=False, server_default=""),  # of TaskManager's machine when it was placed
     Column("placed_s", Float(53), nullable=False, server_default="0"),  # by its boot clock
+    Column("late_warnings", Text, nullable=False, server_default="[]"),  # JSON list
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),

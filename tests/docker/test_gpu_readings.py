@@ -106,10 +106,28 @@ def test_a_card_that_falls_off_the_bus_is_sick(pretend_gpus: PretendGpus) -> Non
     reader.close()
 
 
+def test_a_driver_that_was_updated_under_its_modules_says_what_to_do(pretend_gpus: PretendGpus) -> None:
+    """I11: cards that no task can be given seemed to be gone, and jobs for them were refused."""
+    pretend_gpus.set([Gpu("GPU-1")])
+    reader = Reader(pretend_gpus.environment())
+    reader.read()
+    pretend_gpus.set([Gpu("GPU-1")], init_fails=18)
+    found = reader.read()
+    assert [(gpu["uuid"], gpu["sick"]) for gpu in found["gpus"]] == [("GPU-1", True)]
+    assert "An admin has to restart the machine" in found["problem"]
+    pretend_gpus.set([Gpu("GPU-1")])
+    assert not reader.read()["gpus"][0]["sick"]
+    reader.close()
+
+
 def test_an_engine_that_cannot_hand_them_in(pretend_gpus: PretendGpus) -> None:
     pretend_gpus.set([Gpu("GPU-1")])
     reader = Reader(pretend_gpus.environment(), "no toolkit")
-    assert (reader.read()["gpus"], reader.read()["problem"]) == ([], "no toolkit")
+    found = reader.read()
+    assert [(gpu["sick"], gpu["note"]) for gpu in found["gpus"]] == [
+        (True, "its machine can't give GPUs to containers")
+    ]
+    assert found["problem"] == "no toolkit"
     reader.close()
 
 

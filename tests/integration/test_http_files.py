@@ -42,9 +42,7 @@ NAMES = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     folder = tmp_path_factory.mktemp("files")
-    for each in (folder, *folder.parents):
-        if str(each).startswith("/tmp/") and os.geteuid() == 0:
-            each.chmod(0o755)
+    folder.chmod(0o700)  # as `headway up` makes it: no account passes the state folder
     async with a_rig(folder) as rig:
         yield rig
 

@@ -46,6 +46,8 @@ async def test_every_route_refuses_what_it_does_not_know(tmp_path: Path) -> None
             "There is no query parameter `job_id` here; there are `job`, `limit`, `offset`, `owner`. "
             "There is no query parameter `offst` here; did you mean `offset`?",
         ),
+        ("owner=bob&owner=me", "The query parameter `owner` takes one value, and 2 were given; leave one."),
+        ("limit=1&limit=1&limit=1", "The query parameter `limit` takes one value, and 3 were given; leave one."),
     ],
 )
 async def test_the_nearest_known_one_is_named(tmp_path: Path, query: str, sentence: str) -> None:

@@ -133,7 +133,14 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         assert (refusal.field, refusal.for_ever) == ("/resources", False)
         assert refusal.sentence == "No machine is big enough: it asks for 3 GPUs, the largest has 2."
         parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
-        assert [len(a.gpu_uuids) for p in parts for a in p.attempts] == [2]
+        (running,) = [a for p in parts for a in p.attempts]
+        assert (len(running.gpu_uuids), running.owner) == (2, "ann")
+        late = pb.LateWarnings(
+            attempt=running.attempt, node_id="n1", generation=running.generation, warnings=["no log"]
+        )
+        await stub.ReportAttempts(pb.ReportAttemptsRequest(late_warnings=[late]), metadata=METADATA)
+        parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
+        assert [list(a.warnings) for p in parts for a in p.attempts] == [["no log"]]
         with pytest.raises(grpc.aio.AioRpcError) as answers:
             await stub.DeclareNodeLost(pb.DeclareNodeLostRequest(node_id="n1", by="root"), metadata=METADATA)
         assert answers.value.code() is grpc.StatusCode.ALREADY_EXISTS

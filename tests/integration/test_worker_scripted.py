@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -110,6 +111,29 @@ async def test_every_end_has_its_own_word(
     assert (end.kind, end.reason.word) == (want_kind, want_word)
     assert (end.reason.exit_code if end.reason.HasField("exit_code") else None) == want_code
     assert (end.reason.signal if end.reason.HasField("signal") else None) == want_signal
+
+
+@pytest.mark.slow
+async def test_an_output_that_cannot_be_copied_is_told_and_copied_after_kill_9(rig: WorkerRig) -> None:
+    """In a state folder that no account passes, where `output_path` never worked and nobody was told."""
+    rig.mount.parent.chmod(0o700)
+    incarnation = await rig.start()
+    attempt = an_attempt("told")
+    home = rig.mount / "homes" / "ann"
+    env = scripted(0.5, output="precious")
+    uid = 20_001 if os.geteuid() == 0 else 0
+    await rig.launch(a_launch(attempt, incarnation=incarnation, env=env, uid=uid, output_path="results/told"))
+    await eventually(lambda: home.is_dir(), what="the home is made")
+    (home / "results").write_bytes(b"in the way")
+    await eventually(lambda: bool(rig.task_manager.late.get(attempt)), what="a warning")
+    assert "`results` is a file or a link, and not a folder" in rig.task_manager.late[attempt][0]
+    await rig.kill()
+    (home / "results").unlink()
+    await rig.start()
+    await eventually(lambda: rig.task_manager.late[attempt] == [], what="the warning goes")
+    assert (home / "results" / "told" / "stdout.log").read_bytes() == b"precious"
+    if uid:
+        assert (home / "results" / "told" / "stdout.log").stat().st_uid == uid
 
 
 async def test_kill_9_in_the_middle_loses_nothing_and_starts_nothing_twice(rig: WorkerRig) -> None:

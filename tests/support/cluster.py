@@ -26,6 +26,7 @@ import httpx
 
 from headway.client import Client, Profile
 
+from . import mounts
 from .ports import free_ports
 from .waiting import soon
 
@@ -153,6 +154,8 @@ class Cluster:
             self._client.__exit__(None, None, None)
         for name in tuple(self.processes):
             self.kill9(name)
+        if os.geteuid() == 0:
+            mounts.unmount_below(self.folder / "workers")  # homes of tasks that ran
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text("utf-8", "replace")

@@ -7,13 +7,14 @@ chains and, with ``--bridge none``, delete its bridge. All that it made goes wit
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -229,6 +230,20 @@ class Engine:
         hook.write_text(f'#!/bin/sh\n{{ echo "$*"; cat; echo; }} >>{self.gpu_calls}\n')
         hook.chmod(0o755)
         return bin_dir
+
+    @contextlib.contextmanager
+    def gpu_hook_does(self, script: str) -> Iterator[None]:
+        """Let the stand-in for NVIDIA's hook do that meanwhile. In the end nothing of it runs."""
+        hook = self.folder / "bin" / GPU_HOOK
+        well = hook.read_text()
+        still = self.folder / "hook-broken"
+        still.touch()
+        hook.write_text(f"#!/bin/sh\nSTILL={still}\n{script}\n")
+        try:
+            yield
+        finally:
+            still.unlink()
+            hook.write_text(well)
 
     def start_containerd(self) -> None:
         """Start containerd and wait until it listens."""

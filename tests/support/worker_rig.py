@@ -40,6 +40,7 @@ class FakeTaskManager(TaskManagerServicer):
 
     def __init__(self) -> None:
         self.reports: list[task_manager_pb2.AttemptReport] = []
+        self.late: dict[AttemptId, list[str]] = {}  # warnings after the end, as they are now
         self.beats: list[task_manager_pb2.HeartbeatRequest] = []
         self.down = False
         self.deaf_to_reports = False  # stores them, but the answer gets lost
@@ -68,6 +69,7 @@ class FakeTaskManager(TaskManagerServicer):
         if self.down:
             raise Unavailable("down")
         self.reports.extend(request.reports)
+        self.late |= {convert.attempt_id(one.attempt): list(one.warnings) for one in request.late_warnings}
         if self.deaf_to_reports:
             raise Unavailable("the answer got lost")
         return task_manager_pb2.ReportAttemptsReply(

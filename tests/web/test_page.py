@@ -360,3 +360,5 @@ def test_usage_by_day_by_user_and_as_a_trace(page: Page, headway: Cluster) -> No
         page.get_by_role("link", name="a trace").click()
     assert download.value.suggested_filename == "trace.csv"
     assert f"{job}/card/1," in Path(download.value.path()).read_text()
+    page.goto(f"/jobs/{job}/card")
+    expect(page.get_by_text(re.compile(r"GPUs GPU-simulated-\S+ \(only simulated\)"))).to_be_visible()

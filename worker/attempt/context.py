@@ -13,6 +13,7 @@ from ..logs.copier import LogCopier
 from ..machine.mount import SharedMount
 from ..ports import Runtime
 from ..store import WorkerStore
+from .late_reporter import LateReporter
 from .leases import Lease
 from .reporter import AttemptReporter
 
@@ -33,6 +34,8 @@ class ExecutorLimits:
     give_s: float = 30.0  # to change the owner of files that a root task left in a home
     publish_s: float = 600.0  # to copy logs into an account's home
     copy_s: float = 5.0  # the report of an end waits so long for its logs to reach the mount
+    late_s: float = 86_400.0  # so long after an attempt's end what failed is tried again
+    late_container_s: float = 5.0  # until people are told that a container could not be removed
     lease_stop_s: float = 30.0
     lease_grace_s: float = 10.0
 
@@ -48,6 +51,7 @@ class ExecutorContext:
     images: ImageProvider
     store: WorkerStore
     reports: AttemptReporter
+    late: LateReporter
     copier: LogCopier
     mounted: SharedMount
     alarms: Alarms

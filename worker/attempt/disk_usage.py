@@ -12,6 +12,7 @@ from headway.errors import HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
+from ..container_paths import HOME
 from ..machine import file_usage
 from ..machine.mount import SharedMount
 from ..ports import EngineUnavailable, Runtime
@@ -24,8 +25,9 @@ T = TypeVar("T")
 class AttemptDiskUsage:
     """``DiskUsageReader`` of real attempts.
 
-    It counts the container's own file system and volumes, its box with the spools, and files that it holds open without
-    a name. It also counts what the task has written into its owner's home, if that is on the same disk.
+    It counts the container's own file system, its ``/root`` and volumes, its box with the spools, and files that it
+    holds open without a name. It also counts what the task has written into its owner's home, if that is on the same
+    disk.
     """
 
     def __init__(
@@ -66,6 +68,10 @@ class AttemptDiskUsage:
             size = sum(file_usage.tree_bytes(folder, device) for folder in files.folders)
             if pid is not None and file_usage.device_of(files.root) == device:
                 size += file_usage.unlinked_bytes(pids, pid)
+            if files.home is not None:
+                size += file_usage.tree_bytes(files.home, device)
+                if pid is not None and file_usage.device_of(files.home) == device:
+                    size += file_usage.unlinked_bytes(pids, pid, HOME)
             return size + (files.more_bytes if file_usage.device_of(files.root) == device else 0)
 
         own = await self._in_thread(container)

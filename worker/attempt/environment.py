@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from headway.jobfile.spec import RunAs
+from headway.model.simulated_gpus import is_simulated
 
 from ..box import container_attempt_dir
 from ..container_paths import HOME, NFS_DIR
@@ -37,6 +38,7 @@ def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float, pl
 def _facts(launch: LaunchAttempt, now: float, place: str) -> dict[str, str]:
     resources, attempt = launch.spec.resources, launch.attempt
     uuids = ",".join(launch.gpu_uuids)
+    devices = ",".join(uuid for uuid in launch.gpu_uuids if not is_simulated(uuid))
     return {
         "HEADWAY_JOB_ID": attempt.task.job_id,
         "HEADWAY_JOB_NAME": launch.job_name,
@@ -52,7 +54,7 @@ def _facts(launch: LaunchAttempt, now: float, place: str) -> dict[str, str]:
         "HEADWAY_NFS_DIR": NFS_DIR,
         "HEADWAY_ATTEMPT_DIR": container_attempt_dir(place),
         # CUDA images set "all". A task without GPUs must see none, whatever its image or its user sets.
-        "NVIDIA_VISIBLE_DEVICES": uuids or "void",
+        "NVIDIA_VISIBLE_DEVICES": devices or "void",
     }
 
 
@@ -60,7 +62,9 @@ def _user_name(launch: LaunchAttempt, image: LocalImage) -> str:
     if launch.spec.user is RunAs.ACCOUNT:
         return launch.owner.name
     name = image.user.partition(":")[0]
-    return name if name and not name.isdigit() else "root"
+    if not name.isdigit():
+        return name or "root"
+    return f"user{int(name)}" if int(name) else "root"  # as the launcher calls one that has no name
 
 
 def _pairs(entries: Iterable[str]) -> dict[str, str]:

@@ -12,18 +12,23 @@ from headway.errors import HeadwayError, MountUnavailable, StoreFull
 from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
 from headway.units import format_size
+from headway.waiting import wait
 
 from .. import wire
 from ..box import EndRecord, Stream
+from ..logs.copier import CopyJob
 from ..model import AttemptRecord, AttemptStage, EndDecision, LaunchAttempt
 from ..ports import EngineUnavailable
-from .container import AttemptContainer
+from . import late_sentences
+from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
 from .home_files import give_to, publish
+from .late_work import AGAIN, CONTAINER, FILES, LOG, OUTPUT, LateWork
 
 log = get_logger(__name__)
 
 _NS = 1_000_000_000
+_LOOK_S = 5.0  # first pause between looks at a copy that does not end
 
 
 def begin_copy(context: ExecutorContext, record: AttemptRecord) -> None:
@@ -57,7 +62,9 @@ class AttemptFinish:
         self._launch = launch
         self._container = container
         self._log_line = log_line
+        self._late = LateWork(context, record, launch.generation)
         self.acked = asyncio.Event()
+        self.home_is_owners = False  # not known after a restart: then all its files are looked at
 
     async def record_end(self, decision: EndDecision, end: EndRecord | None) -> None:
         """Copy the logs to the mount if that is quick, store the end on disk, then report it."""
@@ -76,11 +83,16 @@ class AttemptFinish:
         self._log_line(f"Ended ({decision.reason.word.value}): {decision.reason.sentence}")
         if context.copier.get(record.attempt) is None:
             context.copier.begin(record.attempt, context.mounted.job_folder(record.attempt), None, None)
-        if self._launch.spec.user is RunAs.IMAGE and times.process_started_at is not None:
-            await self._give_files()
+        may_have_left = self._launch.spec.user is RunAs.IMAGE and times.process_started_at is not None
+        if may_have_left and not self.home_is_owners:
+            try:
+                await self._give_files()
+            except (OSError, MountUnavailable) as error:
+                await self._late.warn(FILES, f"{self._files_not_given(error)} {AGAIN}")
         job = context.copier.finish(record.attempt, platform_log=record.platform_log, trailer=self._trailer(end))
         if job is not None and job.spools and not await context.copier.wait(record.attempt, context.limits.copy_s):
             log.warning("attempt.logs_late", attempt=str(record.attempt), reason=job.problem)
+            await self._warn_of_log(job)
         report = wire.report(
             record,
             decision.kind.value,
@@ -115,7 +127,7 @@ class AttemptFinish:
     async def clean_up(self) -> None:
         """Do what is left after the end is stored. Safe to begin again after a restart."""
         context, record = self._context, self._record
-        await self._container.until_answered(lambda: context.runtime.remove(record.attempt))
+        await self._remove_container()
         if record.unsafe:
             record.unsafe = False
             log.info("attempt.gone_at_last", attempt=str(record.attempt))
@@ -127,47 +139,83 @@ class AttemptFinish:
             begin_copy(context, record)
             end = (await context.runtime.progress(record.attempt)).end
             context.copier.finish(record.attempt, platform_log=record.platform_log, trailer=self._trailer(end))
-        job = context.copier.get(record.attempt)
-        if job is not None and not job.done:
-            context.store.put_later(record)
-            await job.finished.wait()
-        context.copier.forget(record.attempt)
-        if self._launch.spec.output_path and not record.discarded:
-            await self._publish(self._launch.spec.output_path)
+        if self._late.is_left(FILES):
+            async with asyncio.TaskGroup() as works:
+                works.create_task(self._give_files_at_last())
+                works.create_task(self._copy_logs())
+        else:
+            await self._copy_logs()
         # Only the memory stays that the attempt was here.
         record.stage = AttemptStage.DONE
         record.launch, record.platform_log, record.end_report = b"", b"", None
         record.changed_at = context.clock.now()
         context.store.put_later(record)
 
+    async def _remove_container(self) -> None:
+        context, attempt = self._context, self._record.attempt
+        try:
+            await self._container.until_answered(
+                lambda: context.runtime.remove(attempt), limit_s=context.limits.late_container_s
+            )
+        except StepTimedOut as error:
+            sentence = late_sentences.container_not_removed(str(error.__cause__ or error), context.node_id)
+            await self._late.warn(CONTAINER, f"{sentence} {AGAIN}")
+            await self._container.until_answered(lambda: context.runtime.remove(attempt))
+        self._late.done(CONTAINER)
+
+    async def _copy_logs(self) -> None:
+        """To the shared folder, however long that takes, and from there into the home."""
+        context, record, folder = self._context, self._record, self._launch.spec.output_path
+        job = context.copier.get(record.attempt)
+        if job is not None and not job.done:
+            context.store.put_later(record)
+            pauses = Backoff(_LOOK_S, 60 * _LOOK_S)
+            while not await wait(job.finished, pauses.next_s(), context.clock):
+                await self._warn_of_log(job)
+        self._late.done(LOG)
+        context.copier.forget(record.attempt)
+        if folder and not record.discarded:
+            await self._publish(folder)
+
+    async def _warn_of_log(self, job: CopyJob) -> None:
+        if job.problem:
+            sentence = late_sentences.log_not_copied(job.problem, job.problem_errno, job.target, self._context.node_id)
+            await self._late.warn(LOG, f"{sentence} {AGAIN}")
+
     async def _give_files(self) -> None:
         """Change the owner of what a root task left in the home: the account could not even delete it."""
         context, owner = self._context, self._launch.owner
-        try:
-            home = await context.mounted.home(owner)
-            await context.mounted.call(
-                lambda: give_to(home, uid=owner.uid, gid=owner.gid), within_s=context.limits.give_s
-            )
-        except (OSError, MountUnavailable) as error:
-            self._log_line(f"Not all files in the home of {owner.name} could be handed over to the account: {error}")
+        home = await context.mounted.home(owner)
+        await context.mounted.call(lambda: give_to(home, uid=owner.uid, gid=owner.gid), within_s=context.limits.give_s)
+
+    async def _give_files_at_last(self) -> None:
+        await self._late.until_done(
+            FILES, self._give_files, self._files_not_given, given_up="Headway does not try again."
+        )
+
+    def _files_not_given(self, error: Exception) -> str:
+        owner = self._launch.owner
+        return late_sentences.files_not_given(error, self._context.mounted.home_folder(owner), owner)
 
     async def _publish(self, folder: str) -> None:
         """Copy the logs to the folder in the home that the user asked for."""
-        context, owner, logs = self._context, self._launch.owner, self._context.mounted.job_folder(self._record.attempt)
-        pauses = Backoff(1.0, 256.0, factor=4.0)
-        for last in (False, False, False, False, False, True):
-            try:
-                home = await context.mounted.home(owner)
-                await context.mounted.call(
-                    lambda home=home: publish(logs, home, folder, uid=owner.uid, gid=owner.gid),  # type: ignore[misc]
-                    within_s=context.limits.publish_s,
-                )
-                return
-            except (OSError, MountUnavailable) as error:
-                if last:
-                    log.warning("logs.not_published", attempt=str(self._record.attempt), reason=str(error))
-                    return
-            await context.clock.sleep(pauses.next_s())
+        context, owner, task = self._context, self._launch.owner, self._record.attempt.task
+        logs, home = context.mounted.job_folder(self._record.attempt), context.mounted.home_folder(owner)
+
+        async def copy() -> None:
+            # It does not make the home: the account may have been removed meanwhile.
+            if context.mounted.problem:
+                raise MountUnavailable(context.mounted.problem)
+            await context.mounted.call(
+                lambda: publish(logs, home, folder, uid=owner.uid, gid=owner.gid), within_s=context.limits.publish_s
+            )
+
+        await self._late.until_done(
+            OUTPUT,
+            copy,
+            lambda error: late_sentences.output_not_copied(error, folder, home, owner),
+            given_up=f"Headway does not try again; `headway logs {task.job_id}/{task.name}` shows it.",
+        )
 
     async def _put(self, *, proven: bool) -> None:
         """Store the record, however long the disk stays full.

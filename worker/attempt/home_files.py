@@ -13,7 +13,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
 
     Each file appears in one step, so a reader sees a whole one. ``folder`` is relative and has no ``..``.
 
-    Raises OSError: the home is full, or a part of the path is a link or no folder.
+    Raises OSError: the home is full, or a part of the path is a link or no folder. Its ``filename`` says where: a part
+    below the home is relative to it, all else is absolute.
     """
     sources = {}
     try:
@@ -46,16 +47,50 @@ def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
                 sources[name] = os.open(logs / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
                 continue  # it printed nothing there
-        with _rights_of(uid, gid):
-            target = _folder_below(home, folder)
-            try:
-                for name, source in sources.items():
-                    _put(source, target, name)
-            finally:
-                os.close(target)
+        top = _opened_home(home, uid, gid)
+        try:
+            with _rights_of(uid, gid):
+                target = _folder_below(top, folder)
+                try:
+                    for name, source in sources.items():
+                        with _told_as(f"{folder}/{name}"):
+                            _put(source, target, name)
+                finally:
+                    os.close(target)
+        finally:
+            os.close(top)
     finally:
         for source in sources.values():
             os.close(source)
+
+
+def _opened_home(home: Path, uid: int, gid: int) -> int:
+    """The home's descriptor, with the account's rights on it.
+
+    The folders above it may be closed to the account: the state folder of `headway up` is root's own. So root finds the
+    way there, and the account's rights count from the home on. Where a server takes root's rights, only the account
+    passes.
+    """
+    with _rights_of(uid, gid):
+        try:
+            return os.open(home, _FOLDER)
+        except PermissionError:
+            pass
+    found = os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with _rights_of(uid, gid), _told_as(str(home)):
+            return os.open(".", _FOLDER, dir_fd=found)
+    finally:
+        os.close(found)
+
+
+@contextmanager
+def _told_as(path: str) -> Iterator[None]:
+    """An OSError tells this path, not the name within an open folder."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def give_to(home: Path, *, uid: int, gid: int) -> int:
@@ -99,17 +134,19 @@ def _given(name: str, folder: int, uid: int, gid: int) -> _Given:
     return _Given(foreign, stat.S_ISDIR(found.st_mode))
 
 
-def _folder_below(home: Path, folder: str) -> int:
-    descriptor = os.open(home, _FOLDER)
+def _folder_below(home: int, folder: str) -> int:
+    descriptor = os.dup(home)
     try:
-        for part in folder.split("/"):
+        parts = folder.split("/")
+        for depth, part in enumerate(parts, start=1):
             if part in ("", ".", ".."):
                 raise OSError(errno.EINVAL, "not a path below the home", folder)
-            try:
-                os.mkdir(part, 0o755, dir_fd=descriptor)
-            except FileExistsError:
-                pass
-            inner = os.open(part, _FOLDER, dir_fd=descriptor)
+            with _told_as("/".join(parts[:depth])):
+                try:
+                    os.mkdir(part, 0o755, dir_fd=descriptor)
+                except FileExistsError:
+                    pass
+                inner = os.open(part, _FOLDER, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
     except BaseException:
@@ -129,7 +166,8 @@ def _put(source: int, folder: int, name: str) -> None:
             os.fsync(target.fileno())
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        os.unlink(temporary, dir_fd=folder)
+        with suppress(OSError):  # the first error says more
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 

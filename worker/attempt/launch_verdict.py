@@ -25,6 +25,7 @@ class RefuseLaunch:
     again_later: bool
 
 
+GPU_UNAVAILABLE = "gpu_unavailable"
 _ERRORS: dict[str, type[HeadwayError]] = {
     "mount_unavailable": MountUnavailable,
     "disk_full": StoreFull,
@@ -51,4 +52,7 @@ def verdict(
         if condition.blocks_work:
             error = _ERRORS.get(condition.word, Unavailable)
             return RefuseLaunch(error(condition.sentence), again_later=True)
+        if condition.word == GPU_UNAVAILABLE and launch.gpu_uuids:
+            # The node goes on with other work, so it is not unfit as a whole.
+            return RefuseLaunch(Unavailable(condition.sentence), again_later=False)
     return AcceptLaunch()

@@ -20,6 +20,7 @@ from ..box import StopWord
 from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, ExtendAttempt, LaunchAttempt
 from ..ports import ContainerState, EngineUnavailable
 from .context import ExecutorContext
+from .late_work import tell_late_warnings
 from .launch_verdict import RefuseLaunch, verdict
 from .leases import Lease, counts_from_s
 from .platform_log import platform_log_line
@@ -227,6 +228,13 @@ class TaskController:
             if executor is not None:
                 executor.acked()
 
+    def warnings_told(self, attempt: AttemptId, warnings: tuple[str, ...]) -> None:
+        """TaskManager has these warnings of the attempt, and no others of this kind."""
+        record = self._records.get(attempt)
+        if record is not None:
+            record.late_told = warnings
+            self._context.store.put_later(record)
+
     def lease_answered(self, lease: Lease) -> None:
         """A heartbeat was answered: attempts that waited for it may begin."""
         self._context.lease = lease
@@ -248,6 +256,8 @@ class TaskController:
         known = {record.attempt for record in records}
         for record in [*records, *await self._from_boxes(known)]:
             self._records[record.attempt] = record
+            if tuple(record.late.values()) != record.late_told:
+                tell_late_warnings(self._context, record)
             if record.stage is AttemptStage.DONE or record.launch is None:
                 if record.launch is not None:
                     self._box_left(record)

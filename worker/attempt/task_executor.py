@@ -15,6 +15,7 @@ from typing import TypeVar
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
+from headway.model.simulated_gpus import is_simulated
 from headway.states import AttemptEventKind
 from headway.units import format_duration
 from headway.waiting import wait
@@ -179,7 +180,8 @@ class TaskExecutor:
         except StepTimedOut as error:
             return await self._decision_of_silence(str(error))
         except RuntimeRefused as error:
-            return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
+            reason = EndReason(error.word, detail=_sentence(error))
+            return EndDecision(reason, elsewhere=error.elsewhere, engine_away=error.of_node)
         except MountUnavailable as error:
             return EndDecision(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
         except InvalidInput as error:
@@ -201,6 +203,8 @@ class TaskExecutor:
         if record.image_id != image.id:
             record.image_id = image.id
             self._log_line(f"Image {spec.image} is {image.id}.")
+        if any(is_simulated(uuid) for uuid in launch.gpu_uuids):
+            self._log_line("Its GPUs are only simulated: it gets no device.")
         command = spec.command if isinstance(spec.command, str) else None
         datasets = {
             name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
@@ -226,6 +230,8 @@ class TaskExecutor:
             code=code,
             job_name=launch.job_name,
             owner=launch.owner.name,
+            account_uid=launch.owner.uid,
+            account_gid=launch.owner.gid,
             launch=record.launch or b"",
         )
         record.boot_id = context.boot_id
@@ -235,6 +241,9 @@ class TaskExecutor:
         context.store.put_later(record)  # its box was made: if that is gone after a restart, it is not made again
         begin_copy(self._context, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
+        self._finish.home_is_owners = facts.home_is_owners
+        for note in facts.notes:
+            self._log_line(note)
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
     async def _image(self) -> LocalImage:

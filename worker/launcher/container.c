@@ -175,22 +175,43 @@ static void append_line(struct box *box, int root, const char *path, char *line)
         close(fd);
 }
 
+/* A folder that everybody may write in, as every machine has it at /tmp. One that is mounted is left as it is. */
+static void open_folder(struct box *box, int root, const char *name)
+{
+    struct stat info;
+
+    if (mkdirat(root, name, 0755) < 0 && errno != EEXIST)
+        say(box, "/%s can't be made: %s", name, strerror(errno));
+    int fd = open_in_image(root, name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 && errno == EXDEV)
+        return;
+    if (fd < 0 || fstat(fd, &info) < 0 || ((info.st_mode & 07777) != 01777 && fchmod(fd, 01777) < 0))
+        say(box, "/%s can't be opened for the user: %s", name, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 void prepare_image(struct box *box, int root, const struct spec *spec)
 {
-    /* Failures are ignored: most programs need neither. */
-    if (spec->open_root) {
-        if (mkdirat(root, "root", 0755) < 0 && errno != EEXIST)
-            say(box, "/root can't be made: %s", strerror(errno));
-        int fd = open_in_image(root, "root", O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0 || fchmod(fd, 01777) < 0)
-            say(box, "/root can't be opened for the user: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-    }
+    /* Failures are ignored: most programs need none of it. */
+    if (spec->open_root)
+        open_folder(box, root, "root");
+    open_folder(box, root, "tmp");
     if (spec->passwd_line != NULL)
         append_line(box, root, "etc/passwd", spec->passwd_line);
     if (spec->group_line != NULL)
         append_line(box, root, "etc/group", spec->group_line);
+}
+
+void name_user(struct box *box, int root, const struct identity *identity)
+{
+    char line[128];
+    unsigned uid = (unsigned)identity->uid, gid = (unsigned)identity->gid;
+
+    snprintf(line, sizeof line, "user%u:x:%u:%u::/root:/bin/sh", uid, uid, gid);
+    append_line(box, root, "etc/passwd", line);
+    snprintf(line, sizeof line, "group%u:x:%u:", gid, gid);
+    append_line(box, root, "etc/group", line);
 }
 
 /* --- the user ---------------------------------------------------------------------------------------------- */

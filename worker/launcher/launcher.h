@@ -3,15 +3,16 @@
  * It enforces the timeout, the grace and the lease without help from outside the container. It copies stdout
  * and stderr into spools on the local disk, and writes the end record before it ends. The binary is static and
  * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2700 lines of C,
- * and 84 kB built for x86-64.
+ * and 86 kB built for x86-64.
  *
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   proof.c      whether box and mounts are those that the Worker made
- *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
+ *   container.c  /root, /tmp, passwd and group lines, the user, the working folder, the child up to its exec
  *   blame.c      which file of the image is at fault when that fails
  *   processes.c  who lives in the container, and who of them is told first that the end comes
  *   spool.c      stdout and stderr to disk, with an index of times
+ *   namespace.c  no part of this: a user namespace for the Worker, which starts the program for it
  */
 #ifndef HEADWAY_LAUNCHER_H
 #define HEADWAY_LAUNCHER_H
@@ -159,6 +160,8 @@ struct identity {
 
 /* `root` is a descriptor of the container's root folder. */
 void prepare_image(struct box *box, int root, const struct spec *spec);
+/* Adds a line to passwd and group for ids that have none, as those of an image's USER 1234. */
+void name_user(struct box *box, int root, const struct identity *identity);
 bool find_user(int root, const char *user, struct identity *identity, struct failure *failure);
 pid_t start_child(const struct spec *spec, const struct identity *identity, int out, int err, int *report,
                   struct failure *failure);
@@ -230,5 +233,9 @@ ns_t pump_due(const struct spool *spool);
 bool wants_input(const struct stream *stream, ns_t now);
 /* After the last writer of the container is gone: copy the rest of the pipes, then fsync all. */
 void finish_spool(struct spool *spool);
+
+/* --- namespace.c ------------------------------------------------------------------------------------------- */
+
+int hold_user_namespace(void);
 
 #endif

@@ -448,6 +448,8 @@ static bool begin(struct launcher *l, int root)
         prepare_image(&l->box, root, &l->spec);
     if (!find_user(root, l->spec.user, &identity, &l->failure))
         return false;
+    if (l->is_init || getenv("HEADWAY_ROOT") != NULL)
+        name_user(&l->box, root, &identity);
     if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0)
         close_to_root(&l->box);
     /* What came meanwhile: the lease may have passed while the image was prepared. */
@@ -518,6 +520,8 @@ int main(int argc, char **argv)
     };
     const char *path = argc > 1 ? argv[1] : NULL, *digest = argc > 2 ? argv[2] : NULL, *root_path = "/";
 
+    if (argc == 2 && strcmp(argv[1], "user-namespace") == 0)
+        return hold_user_namespace();
     /* Descriptors 0 to 2 are for the child, so none of the launcher's may get these numbers. */
     for (int fd = 0; fd >= 0 && fd < 3;)
         fd = open("/", O_PATH | O_CLOEXEC);

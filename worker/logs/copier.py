@@ -46,6 +46,7 @@ class CopyJob:
     pauses: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
     not_before: float = 0.0  # monotonic seconds
     problem: str = ""  # why the last try failed
+    problem_errno: int | None = None
     finished: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -210,7 +211,7 @@ class LogCopier:
     def _hold(self, job: CopyJob, error: OSError) -> None:
         if error.errno not in TRANSIENT_ERRORS or not job.problem:
             log.warning("copy.held", attempt=str(job.attempt), reason=error.strerror or str(error), errno=error.errno)
-        job.problem = error.strerror or str(error)
+        job.problem, job.problem_errno = error.strerror or str(error), error.errno
         job.not_before = self._clock.monotonic() + job.pauses.next_s()
 
     def _copy(self, job: CopyJob, final: bool) -> bool:

@@ -12,7 +12,9 @@ from .conditions import Conditions
 
 WORD = "engine_unavailable"
 LIVE_RESTORE = "live_restore_off"
+HOMES = "homes_partly_open"
 _TROUBLED_S = 2.0
+_HOMES_ARE_CLOSED = "Tasks can't read or run all that an image has below /root."
 _ENDS_CONTAINERS = (
     "The container engine ends all tasks when it stops or is upgraded, because live-restore is off. An admin can put "
     '{"live-restore": true} into /etc/docker/daemon.json and reload the engine.'
@@ -45,6 +47,8 @@ class EngineWatch:
             self._conditions.set(WORD, error.message)
             return False
         self._conditions.set(WORD, "")
+        problem = self.facts.home_problem
+        self._conditions.set(HOMES, f"{_HOMES_ARE_CLOSED} {problem}" if problem else "", blocks_work=False)
         self._conditions.set(LIVE_RESTORE, "" if self.facts.keeps_containers else _ENDS_CONTAINERS, blocks_work=False)
         return True
 

@@ -84,9 +84,9 @@ def processes_with(pid: int) -> list[int]:
     return [one for one in map(int, filter(str.isdigit, os.listdir("/proc"))) if _pid_namespace(one) == wanted]
 
 
-def unlinked_bytes(pids: Collection[int], root_pid: int) -> int:
-    """Bytes of deleted files in the container's own file system that are still open."""
-    root = device_of(Path(f"/proc/{root_pid}/root"))
+def unlinked_bytes(pids: Collection[int], root_pid: int, place: str = "") -> int:
+    """Bytes of deleted files that are still open, in the container's own file system or that of a place in it."""
+    root = device_of(Path(f"/proc/{root_pid}/root{place}"))
     files: dict[int, int] = {}
     for pid in pids:
         for entry in _entries(Path(f"/proc/{pid}/fd")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,20 +27,35 @@ _SILENT = "NVIDIA's driver does not answer, so no GPU is offered."
 _ROUGHLY = 1 << 20
 
 
+_NOT_GIVEN = "its machine can't give GPUs to containers"
+
+
 async def _always() -> str:
     return ""
+
+
+def _none(uuids: Sequence[str]) -> Mapping[str, str]:
+    return {}
 
 
 class NvmlGpus:
     """``ports.Gpus`` by NVML.
 
     ``cannot_pass`` says why the container engine can't give GPUs to containers. Empty: it can. It is asked only on a
-    machine with GPUs.
+    machine with GPUs. ``unfit`` says the same of single cards, by their UUIDs. What can't be given is sick: tasks that
+    ask for it wait, and are told why.
     """
 
-    def __init__(self, *, outside_memory_bytes: int, cannot_pass: Callable[[], Awaitable[str]] = _always) -> None:
+    def __init__(
+        self,
+        *,
+        outside_memory_bytes: int,
+        cannot_pass: Callable[[], Awaitable[str]] = _always,
+        unfit: Callable[[Sequence[str]], Mapping[str, str]] = _none,
+    ) -> None:
         self._outside_memory_bytes = outside_memory_bytes
         self._cannot_pass = cannot_pass
+        self._unfit = unfit
         # The library has state of its own, so one thread makes all calls. A call that hangs blocks no other thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpu")
         self._library = _Library()
@@ -57,12 +72,16 @@ class NvmlGpus:
         waiting.add_done_callback(_ignore_error)
         done, _ = await asyncio.wait({waiting}, timeout=_LIMIT_S)
         if not done:
-            return replace(self._last, gpus=(), problem=_SILENT)
+            return replace(self._last, gpus=_sick(self._last.gpus, "its driver does not answer"), problem=_SILENT)
         found = waiting.result()
+        if found.problem:
+            return replace(found, gpus=_sick(self._last.gpus, "its driver can't be read"))
         if found.gpus:
+            unfit = self._unfit([gpu.uuid for gpu in found.gpus])
             problem = await self._cannot_pass()
             if problem:
-                return replace(found, gpus=(), problem=problem)
+                return replace(found, gpus=_sick(found.gpus, _NOT_GIVEN), problem=problem)
+            found = replace(found, gpus=tuple(_with_note(gpu, unfit.get(gpu.uuid, "")) for gpu in found.gpus))
         held = frozenset(ours)
         gpus = tuple(with_outside_use(gpu, gpu.uuid in held, self._outside_memory_bytes) for gpu in found.gpus)
         self._last = replace(found, gpus=gpus)
@@ -79,6 +98,15 @@ def with_outside_use(gpu: GpuReading, ours: bool, threshold_bytes: int) -> GpuRe
         return gpu
     size = format_size(used // _ROUGHLY * _ROUGHLY)
     return replace(gpu, busy_outside=True, note=f"in use by a process outside Headway, {size}")
+
+
+def _sick(gpus: Sequence[GpuReading], note: str) -> tuple[GpuReading, ...]:
+    return tuple(_with_note(gpu, note) for gpu in gpus)
+
+
+def _with_note(gpu: GpuReading, note: str) -> GpuReading:
+    """Sick for this reason, if there is one. What the driver itself says of it counts more."""
+    return gpu if gpu.sick or not note else replace(gpu, sick=True, note=note)
 
 
 def cuda_version(number: int) -> str:
@@ -139,6 +167,9 @@ class _Library:
             self.ready = False
         missing = isinstance(error, pynvml.NVMLError_LibraryNotFound)
         what = "NVIDIA's library is not installed" if missing else f"NVIDIA's driver says: {error}"
+        if isinstance(error, pynvml.NVMLError_LibRmVersionMismatch):
+            # It was updated while its old modules are loaded.
+            what += ". An admin has to restart the machine, or load the driver's modules anew"
         self._log_change(what)
         if missing or (isinstance(error, pynvml.NVMLError_DriverNotLoaded) and not self.known):
             return GpuInventory()

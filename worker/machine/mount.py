@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from headway.clock import Clock
 from headway.errors import MountUnavailable
 from headway.ids import AttemptId
 from headway.mount import Layout, MountKind, MountProbe, ensure_home, reach, weak_options
+from headway.mount_rights import MountRights, look_at_rights
 
 from ..model import Owner
 
@@ -22,6 +24,7 @@ T = TypeVar("T")
 CALL_TIMEOUT_S = 10.0
 _THREADS = 4
 _HOME_FRESH_S = 60.0
+_RIGHTS_S, _RIGHTS_AGAIN_S = 600.0, 30.0  # between looks at what it may do; the shorter while something is refused
 _AGAIN_S = 2.0  # between looks at a mount that can't be used, since all work waits for it
 
 
@@ -35,6 +38,10 @@ class SharedMount(Protocol):
 
     def job_folder(self, attempt: AttemptId) -> Path:
         """The folder of the attempt's logs. It asks nothing."""
+        ...
+
+    def home_folder(self, owner: Owner) -> Path:
+        """The account's personal space. It asks nothing and makes nothing."""
         ...
 
     async def home(self, owner: Owner) -> Path:
@@ -89,6 +96,8 @@ class MountWatch:
         self._problem = f"{layout.root} has not been looked at yet."
         self._full = False
         self._weakness = ""
+        self._rights = MountRights()
+        self._rights_at = -math.inf
         self._homes: dict[str, float] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mount")
 
@@ -106,15 +115,24 @@ class MountWatch:
         """What the mount's options allow that no task needs. Empty: nothing. It is no problem for work."""
         return self._weakness
 
+    @property
+    def rights(self) -> MountRights:
+        """What this Worker may not do on the mount."""
+        return self._rights
+
     async def look(self) -> str:
         """Look now, for some seconds at most. Returns the problem, empty if there is none."""
         state = await self._probe.check()
+        changed = False
+        if state.ok:
+            changed = await self._look_at_rights()
+        else:
+            self._rights_at = -math.inf  # it may come back with others
         if state.sentence != self._problem:
             self._problem, self._full = state.sentence, state.kind is MountKind.FULL
             self._homes.clear()
-            if state.ok:
-                with contextlib.suppress(MountUnavailable, OSError):
-                    self._weakness = await self.call(lambda: weak_options(self._layout))
+            changed = True
+        if changed:
             self._on_change()
         return self._problem
 
@@ -123,8 +141,23 @@ class MountWatch:
             problem = await self.look()
             await self._clock.sleep(min(_AGAIN_S, self._every_s) if problem else self._every_s)
 
+    async def _look_at_rights(self) -> bool:
+        """Whether something is otherwise than at the last look."""
+        again_s = _RIGHTS_AGAIN_S if self._rights.sentence else _RIGHTS_S
+        if self._clock.monotonic() - self._rights_at < again_s:
+            return False
+        before = self._rights.sentence, self._rights.blocks_work, self._weakness
+        with contextlib.suppress(MountUnavailable, OSError):  # the next look says why
+            self._weakness = await self.call(lambda: weak_options(self._layout))
+            self._rights = await self.call(lambda: look_at_rights(self._layout.root))
+            self._rights_at = self._clock.monotonic()
+        return before != (self._rights.sentence, self._rights.blocks_work, self._weakness)
+
     def job_folder(self, attempt: AttemptId) -> Path:
         return self._layout.attempt(attempt)
+
+    def home_folder(self, owner: Owner) -> Path:
+        return self._layout.home(owner.name)
 
     async def home(self, owner: Owner) -> Path:
         if self._problem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from headway.model.simulated_gpus import simulated_uuid
+
 from ..ports import GpuInventory, GpuReading
 
 
@@ -11,7 +13,7 @@ class SimulatedGpus:
     def __init__(self, node_id: str, count: int, *, model: str = "Simulated", memory_bytes: int = 24 << 30) -> None:
         self._gpus = tuple(
             GpuReading(
-                uuid=f"GPU-simulated-{node_id}-{index}",
+                uuid=simulated_uuid(node_id, index),
                 model=model,
                 memory_bytes=memory_bytes,
                 index=index,

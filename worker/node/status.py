@@ -84,6 +84,7 @@ class StatusReader:
         ours = {uuid for executor in using_resources for uuid in executor.launch.gpu_uuids}
         gpus = await self._gpus.read(ours)
         self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
+        self._conditions.set("gpus_simulated", self._simulated(gpus), blocks_work=False)
         disk = await self._disks.look()
         memory = psutil.virtual_memory()
         status = pb.NodeStatus(
@@ -142,6 +143,13 @@ class StatusReader:
                 message.sick, message.note = True, "held by a container that can't be killed"
             capacity.gpus.append(message)
         return capacity
+
+    def _simulated(self, gpus: GpuInventory) -> str:
+        """What to say of GPUs that are only simulated, where programs really run."""
+        count = sum(gpu.simulated for gpu in gpus.gpus)
+        if not count or self._runtime.simulates:
+            return ""
+        return f"GPUs of {self._node_id} are only simulated ({count}): its tasks get no device."
 
     def _cpu_used(self) -> float | None:
         """CPUs in use since the last reading."""

@@ -26,6 +26,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from ..box import BoxError, BoxStanding, exists, spec_bytes, spec_digest
+from ..homes import TaskHomes
 from ..launcher import FOREIGN_BOX, launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
@@ -51,9 +52,10 @@ from .docker_events import EngineEvents
 from .docker_facts import CONTAINER_STATES, container_facts
 from .docker_gpus import GpuProbe
 from .docker_guard import docker_guard
+from .docker_homes import DockerHomes, PreparedHome, task_homes
 from .docker_images import DockerImages
 from .docker_networks import NoNetwork, TaskNetworks
-from .docker_options import WorkerIdentity, container_config, container_name, folder_of
+from .docker_options import WorkerIdentity, container_config, container_name, devices_of, folder_of
 from .docker_outages import EngineOutages
 from .docker_places import ImagePlaces, LookTakesLong
 from .docker_ulimits import engine_ulimits
@@ -89,6 +91,7 @@ class DockerRuntime(BoxedRuntime):
         pids_limit: int = 4_096,
         job_range: str = "10.213.0.0/16",
         look_into_images: bool = True,
+        homes: TaskHomes | None = None,
     ) -> None:
         super().__init__(attempts_dir, launcher)
         self._engine = engine
@@ -96,15 +99,17 @@ class DockerRuntime(BoxedRuntime):
         self._pids_limit = pids_limit
         self.networks = TaskNetworks(engine, identity, IPv4Network(job_range))
         self._images = DockerImages(engine, node=identity.node, local=local_images)
-        self._gpu_probe = GpuProbe(engine, identity.node)
+        self.gpu_probe = GpuProbe(engine, identity.node, identity.short)
         self._folders = EngineFolders(engine)
         self._places = ImagePlaces(identity) if look_into_images else None
+        self._homes = DockerHomes(homes, engine.url, identity.node)
         self._outages = EngineOutages()
         self._keeps_containers: bool | None = None  # not asked since the engine came
         self._most_ulimits: tuple[tuple[str, int], ...] | None = None  # likewise
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
+        self._gpu_starts = StartSlots(8)  # of their own: those that hang on a GPU keep no other task waiting
         self._in_turn: KeyedLock[AttemptId] = KeyedLock()
         self._known_attempts: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
@@ -112,15 +117,16 @@ class DockerRuntime(BoxedRuntime):
     @classmethod
     def from_config(cls, config: HeadwayConfig, attempts_dir: Path) -> DockerRuntime:
         """The runtime of the configuration. Raises LauncherMissing."""
-        settings = config.worker
+        settings, launcher = config.worker, launcher_path()
         return cls(
             attempts_dir.resolve(),
             engine=DockerEngine(settings.docker_host, timeout_s=settings.engine_timeout_s),
             identity=WorkerIdentity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
-            launcher=launcher_path(),
+            launcher=launcher,
             local_images=settings.local_images,
             pids_limit=settings.pids_limit,
             job_range=settings.network_job_range,
+            homes=task_homes(attempts_dir.resolve(), launcher),
         )
 
     @classmethod
@@ -133,7 +139,12 @@ class DockerRuntime(BoxedRuntime):
             return RuntimeParts(runtime, guard=guard)
         from ..machine.gpus import NvmlGpus
 
-        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes, cannot_pass=runtime.cannot_pass_gpus)
+        runtime.gpu_probe.tell = lambda sentence: setup.tell("gpu_unavailable", sentence, False)
+        gpus = NvmlGpus(
+            outside_memory_bytes=settings.gpu_outside_memory_bytes,
+            cannot_pass=runtime.gpu_probe.problem,
+            unfit=runtime.gpu_probe.cards,
+        )
         return RuntimeParts(runtime, gpus=gpus, guard=guard)
 
     # -- opening and closing ----------------------------------------------------------------------
@@ -144,6 +155,7 @@ class DockerRuntime(BoxedRuntime):
         self._events.start()
 
     async def close(self) -> None:
+        self.gpu_probe.close()
         self._events.close()
         self._engine.close()
         await super().close()
@@ -153,18 +165,19 @@ class DockerRuntime(BoxedRuntime):
         architecture = str(version.get("Arch", ""))
         self._images.architecture = architecture
         await self._folders.look()
+        await self._homes.look(self._folders)
         if not self._keeps_containers:  # an admin may turn it on while the engine runs
             info = await self._engine.quick(lambda api: api.info())
             self._keeps_containers = bool(info.get("LiveRestoreEnabled", True))
         if self._most_ulimits is None:
             self._most_ulimits = await asyncio.to_thread(engine_ulimits, self._engine.url)
         return EngineFacts(
-            str(version.get("Version", "")), architecture, self._keeps_containers, most_ulimits=self._most_ulimits
+            str(version.get("Version", "")),
+            architecture,
+            self._keeps_containers,
+            home_problem=self._homes.problem,
+            most_ulimits=self._most_ulimits,
         )
-
-    async def cannot_pass_gpus(self) -> str:
-        """Why this engine can't give GPUs to containers, in one sentence. Empty: it can."""
-        return await self._gpu_probe.problem()
 
     # -- images -----------------------------------------------------------------------------------
 
@@ -200,14 +213,15 @@ class DockerRuntime(BoxedRuntime):
 
     async def files(self, attempt: AttemptId) -> ContainerFiles:
         name, here = self._name(attempt), self._folders.found
-        return await self._engine_call(lambda api: container_files(api, name, here))
+        return await self._engine_call(lambda api: self._homes.files(attempt, container_files(api, name, here)))
 
     # -- one attempt ------------------------------------------------------------------------------
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         attempt = order.attempt
+        home = await self._one_by_one(attempt, lambda api: self._prepare_home(api, order))
         try:
-            laid_out = await self.lay_out(order)
+            laid_out = await self.lay_out(replace(order, spec=home.spec_for(order.spec)))
             if not laid_out.digest:
                 raise BoxError("the spec is gone or broken")
         except (OSError, BoxError, ValueError) as error:
@@ -223,25 +237,33 @@ class DockerRuntime(BoxedRuntime):
                 elsewhere=isinstance(error, OSError),
             ) from error
         self._known_attempts.add(attempt)
-        order = replace(order, spec=laid_out.spec)
+        order, home = replace(order, spec=laid_out.spec), home.fitting(laid_out.spec, self._identity.node)
         cancelled = False
 
         def start(api: APIClient) -> ContainerFacts:
-            return self._create_and_start(api, order, laid_out, lambda: cancelled)
+            return self._create_and_start(api, order, laid_out, home, lambda: cancelled)
 
-        await self._starts.take()
+        slots = self._gpu_starts if devices_of(order) else self._starts
+        await slots.take()
+        began_at = time.monotonic()
         try:
-            return await self._one_by_one(attempt, start)
+            facts = await self._one_by_one(attempt, start)
+            return replace(facts, notes=home.notes, home_is_owners=home.is_owners)
         except asyncio.CancelledError:
             cancelled = True
             raise
         except LookTakesLong:
             raise  # those that wait may have another image
+        except RuntimeRefused as refusal:
+            raise await self.gpu_probe.judged(refusal, devices_of(order)) from refusal.__cause__
         except EngineUnavailable as error:
-            self._starts.fail(error)
+            hung = await self.gpu_probe.hung(devices_of(order), time.monotonic() - began_at)
+            if hung is not None and self._withdraw(attempt):
+                raise hung from error
+            slots.fail(error)
             raise
         finally:
-            self._starts.give_back()
+            slots.give_back()
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)
@@ -276,9 +298,11 @@ class DockerRuntime(BoxedRuntime):
                 if container is not None:
                     api.remove_container(container, v=True, force=True)
             except NotFound:
-                return
+                pass  # somebody was quicker
             except APIError as error:
                 raise EngineUnavailable(f"The container engine can't remove it: {text_of(error)}") from error
+            # Never before: a program that still runs would lose its files.
+            self._homes.remove(attempt)
 
         await self._one_by_one(attempt, remove)
         self._known_attempts.discard(attempt)
@@ -299,7 +323,14 @@ class DockerRuntime(BoxedRuntime):
                 out[attempt] = ContainerFacts(state, id=entry["Id"], image_id=entry.get("ImageID", ""))
                 ours[attempt] = entry
         self.networks.seen(ours)
-        return out
+        await self._sweep_homes(out)
+        # Their container is gone, and their space is not free yet.
+        return {**{attempt: ContainerFacts(ContainerState.EXITED) for attempt in self._homes.going}, **out}
+
+    async def _sweep_homes(self, containers: Collection[AttemptId]) -> None:
+        if self._homes.sweep_due:
+            owned = {*containers, *await self.boxes()}
+            await asyncio.to_thread(self._homes.sweep, owned)
 
     # -- networks ---------------------------------------------------------------------------------
 
@@ -314,11 +345,16 @@ class DockerRuntime(BoxedRuntime):
     # -- in the engine's threads --------------------------------------------------------------------
 
     def _create_and_start(
-        self, api: APIClient, order: StartOrder, laid_out: LaidOut, cancelled: Callable[[], bool]
+        self,
+        api: APIClient,
+        order: StartOrder,
+        laid_out: LaidOut,
+        home: PreparedHome,
+        cancelled: Callable[[], bool],
     ) -> ContainerFacts:
         attempt, container = order.attempt, ""
         try:
-            refused = self._refused_before(api, order)
+            refused = self._refused_before(api, order) or home.refusal
             if refused is not None:
                 return self._refuse_or_leave(api, order, refused)
             address, network = self.networks.of(api, order)
@@ -330,6 +366,7 @@ class DockerRuntime(BoxedRuntime):
                 pids_limit=self._pids_limit,
                 address=address,
                 network=network,
+                home=home.binds,
             )
             container, before = self._create(api, order, config)
             if before is not None:
@@ -353,11 +390,24 @@ class DockerRuntime(BoxedRuntime):
             raise refusal from error
         return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
 
+    def _prepare_home(self, api: APIClient, order: StartOrder) -> PreparedHome:
+        attempt = order.attempt
+        try:
+            return self._homes.prepare(
+                api, order, lambda: self._judge(attempt) in _BEGUN or self._own(api, attempt) is not None
+            )
+        except NotFound:
+            return PreparedHome()  # no such image: what follows says so
+        except APIError as error:
+            raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
+
     def _refused_before(self, api: APIClient, order: StartOrder) -> RuntimeRefused | None:
         """What stands in the way before any container is made. Raises APIError."""
         if not order.spec.place:
             text = "Its box was made by an older Headway, just before this update"
             return RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True)
+        if (refusal := self.gpu_probe.refusal(devices_of(order))) is not None:
+            return refusal
         try:
             if self._places is not None:
                 self._places.check(api, order.image.id, order.spec.mounts)
@@ -519,8 +569,9 @@ class DockerRuntime(BoxedRuntime):
         self._outages.began(time.time())
         self._keeps_containers = self._most_ulimits = None
         self._images.trust(False)
-        self._gpu_probe.forget()
+        self.gpu_probe.forget()
         self._folders.forget()
+        self._homes.forget()
 
     def _engine_event(self, event: Mapping[str, Any]) -> None:
         if event.get("Type") == "image":

@@ -23,6 +23,7 @@ class EngineFolders:
         self._known = False
         self.found: tuple[Path, ...] = ()
         self.reuses_layers = False  # whether it stores layers itself, and shares them by their digests
+        self.cannot_show_layers = ""  # why the folders of an image's layers are of no use here, in one sentence
 
     async def look(self) -> None:
         """Ask the engine, unless the folders are known. Raises EngineUnavailable."""
@@ -34,6 +35,7 @@ class EngineFolders:
             return  # asked again at the next check
         self.found = data_folders(info) if self._engine.url.startswith("unix://") else ()
         self.reuses_layers = not _has_containerd_images(info)
+        self.cannot_show_layers = cannot_show_layers(info)
         self._known = True
 
     def forget(self) -> None:
@@ -47,6 +49,25 @@ def data_folders(info: Mapping[str, Any]) -> tuple[Path, ...]:
     if _has_containerd_images(info):
         folders.append(_CONTAINERD)
     return tuple(folder for folder in folders if folder.is_dir())
+
+
+def cannot_show_layers(info: Mapping[str, Any]) -> str:
+    """Why nobody but the engine can stack an image's layers as it does. Empty: they are plain folders."""
+    options = [str(option).partition(",")[0] for option in info.get("SecurityOptions") or ()]
+    if "name=rootless" in options or "name=userns" in options:
+        return "The container engine maps users to others (userns-remap or rootless), which homes don't know."
+    if _has_containerd_images(info):
+        return (
+            "The container engine keeps images in containerd's store. An admin can put "
+            '{"features": {"containerd-snapshotter": false}} into /etc/docker/daemon.json and restart the engine.'
+        )
+    driver = str(info.get("Driver") or "")
+    if driver != "overlay2":
+        return (
+            f"The container engine keeps images with the storage driver {driver}. An admin can put "
+            '{"storage-driver": "overlay2"} into /etc/docker/daemon.json and restart the engine.'
+        )
+    return ""
 
 
 def _has_containerd_images(info: Mapping[str, Any]) -> bool:

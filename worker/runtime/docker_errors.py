@@ -8,6 +8,7 @@ from typing import Protocol
 from headway.model.reasons import EndWord
 
 from ..ports import NotEnoughDisk, RuntimeRefused
+from .gpu_faults import gpu_fault
 
 _TROUBLE = (
     "containerd",
@@ -23,8 +24,6 @@ _TROUBLE = (
 # refusals have the same words for files of an image, and name runc.
 _LEFT_OVER = re.compile(r"already in use|already exists|file exists|failed to start shim", re.IGNORECASE)
 _NO_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
-_NO_GPU_RUNTIME = re.compile(r"could not select device driver|unknown or invalid runtime name: nvidia|CDI device inj")
-_GPU = re.compile(r"nvidia|nvml|libcuda|unresolvable CDI", re.IGNORECASE)
 _NO_SOURCE = re.compile(r"bind source path does not exist|bind mount source")
 _MOUNT = re.compile(r"error mounting|mount.*(no such file|not a directory|stale|transport endpoint|permission denied)")
 _NOT_FOUND = re.compile(
@@ -131,12 +130,8 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
             word=EndWord.START_FAILED,
             elsewhere=True,
         )
-    if lacks_gpu_runtime(text):
-        return RuntimeRefused(no_gpu_runtime(node), word=EndWord.GPU_FAILED, elsewhere=True)
-    if _GPU.search(text):
-        return RuntimeRefused(
-            f"{node} could not give the GPU to the container: {_tail(text)}", word=EndWord.GPU_FAILED, elsewhere=True
-        )
+    if fault := gpu_fault(text, node):
+        return fault.refusal()
     if _MOUNT.search(text) and "/headway" not in text and not _store_is_damaged(text):
         return RuntimeRefused(
             f"A folder of the task could not be mounted on {node}: {_tail(text)}",
@@ -172,16 +167,6 @@ def _store_is_damaged(text: str) -> bool:
 
 def _too_many_layers(image: str) -> RuntimeRefused:
     return RuntimeRefused(f"The image {image} has more layers than an engine stacks. Squash it", word=EndWord.IMAGE_BAD)
-
-
-def lacks_gpu_runtime(text: str) -> bool:
-    """Whether the engine says that it has no runtime for GPUs."""
-    return _NO_GPU_RUNTIME.search(text) is not None
-
-
-def no_gpu_runtime(node: str) -> str:
-    """One sentence for a machine with GPUs whose engine can't give them to containers."""
-    return f"The GPU runtime (NVIDIA's container toolkit) is not installed on worker {node}, or not for its engine"
 
 
 def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> RuntimeRefused:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headway.jobfile import Network
+from headway.model.simulated_gpus import is_simulated
 
 from ..box import Box, container_attempt_dir, container_launcher
 from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
@@ -77,13 +79,15 @@ def container_config(
     pids_limit: int,
     address: str = "",
     network: str = "",
+    home: Mapping[str, Path] | None = None,
 ) -> dict[str, Any]:
     """The body of the engine's call `create`.
 
     ``digest`` is that of the spec in the box. ``address`` is the container's hardware address, by which the firewall
-    rules know it. ``network`` is the engine's network of the job.
+    rules know it. ``network`` is the engine's network of the job. ``home`` has a folder for each place of the task's
+    own home.
     """
-    gpus = ",".join(order.gpu_uuids)
+    gpus = ",".join(devices_of(order))
     config: dict[str, Any] = {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
@@ -99,7 +103,7 @@ def container_config(
         # The image's health check would run as root, beside the launcher.
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": _labels(order, identity),
-        "HostConfig": _host_config(order, box, pids_limit),
+        "HostConfig": _host_config(order, box, pids_limit, home or {}),
     }
     if order.network is not Network.NONE:
         mode = config["HostConfig"]["NetworkMode"] = network or "bridge"
@@ -130,7 +134,7 @@ def _labels(order: StartOrder, identity: WorkerIdentity) -> dict[str, str]:
     }
 
 
-def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]:
+def _host_config(order: StartOrder, box: Box, pids_limit: int, home: Mapping[str, Path]) -> dict[str, Any]:
     memory = max(_LEAST_MEMORY, order.memory_bytes)
     host: dict[str, Any] = {
         # Not NanoCpus: with that the engine refuses more CPUs than it has, and a Worker may offer more.
@@ -143,7 +147,7 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         "PidsLimit": pids_limit,
         # When the machine itself runs out of memory, a task goes before the services.
         "OomScoreAdj": _OOM_SCORE,
-        "Mounts": _mounts(order, box),
+        "Mounts": _mounts(order, box, home),
         "NetworkMode": "none",
         "LogConfig": {"Type": "none"},
         "Privileged": False,
@@ -159,9 +163,14 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.ulimits:
         host["Ulimits"] = [{"Name": one.name, "Soft": one.soft, "Hard": one.hard} for one in order.ulimits]
-    if order.gpu_uuids:
-        host["DeviceRequests"] = [device_request(order.gpu_uuids)]
+    if devices := devices_of(order):
+        host["DeviceRequests"] = [device_request(devices)]
     return host
+
+
+def devices_of(order: StartOrder) -> tuple[str, ...]:
+    """Its GPUs, without those that are only simulated: an engine has no such device."""
+    return tuple(uuid for uuid in order.gpu_uuids if not is_simulated(uuid))
 
 
 def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
@@ -169,19 +178,23 @@ def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
     return {"Driver": "nvidia", "DeviceIDs": list(uuids), "Capabilities": [["gpu"]]}
 
 
-def _mounts(order: StartOrder, box: Box) -> list[dict[str, Any]]:
+def _mounts(order: StartOrder, box: Box, home: Mapping[str, Path]) -> list[dict[str, Any]]:
     as_image, place = not order.spec.drop_caps, order.spec.place
     mounts = [_bind(box.root, place, read_only=as_image)]
     if as_image:
         # The program may be root and change the box's files. The Worker is root outside, so a link could lead it to
         # files of the machine. A folder that is a mount can't be replaced by a link.
         mounts += [_bind(box.run, f"{place}/run"), _bind(box.attempt, container_attempt_dir(place))]
+    for target, source in home.items():
+        if target not in (NFS_DIR, CODE_DIR):
+            # No volume of an image opens the code.
+            mounts.append(_bind(source, target, read_only=target.startswith(f"{CODE_DIR}/")))
     if order.home is not None:
-        mounts.append(_bind(order.home, NFS_DIR))
+        mounts.append(_bind(home.get(NFS_DIR, order.home), NFS_DIR))
     for name, folder in order.datasets.items():
         mounts.append(_bind(folder, f"{DATASETS_DIR}/{name}", read_only=True))
     if order.code is not None:
-        mounts.append(_bind(order.code, CODE_DIR, read_only=True))
+        mounts.append(_bind(home.get(CODE_DIR, order.code), CODE_DIR, read_only=True))
     return mounts
 
 

@@ -11,7 +11,7 @@ from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
 from ...limits import AdmissionLimits
-from ...model import Node, Shape, Task
+from ...model import GPU_UNAVAILABLE, Node, Shape, Task
 from ..bookings import MovedPromise
 from ..limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from ..pass_model import Wait, WaitCause
@@ -218,14 +218,15 @@ def _closed_word(free: FreeResources) -> WaitWord:
         for condition in free.node.conditions:
             if condition.blocks_work and condition.word == "disk_full":
                 return WaitWord.DISK_FULL
-            if condition.blocks_work and condition.word == "mount_unavailable":
+            if condition.blocks_work and condition.word in ("mount_unavailable", "mount_rights"):
                 return WaitWord.MOUNT_UNAVAILABLE
     return WaitWord.NODE_DRAINED
 
 
 def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
     # The machine that lacks least shows best what has to come free. The others would only add numbers.
-    nearest = min(free_resources, key=lambda free: (_distance(shortages(shape, free, cpu_tasks)), free.order))
+    well = [free for free in free_resources if _well_gpus(shape, free.node) >= shape.gpus]
+    nearest = min(well or free_resources, key=lambda free: (_distance(shortages(shape, free, cpu_tasks)), free.order))
     found = []
     spare = shortages(shape, nearest, cpu_tasks)
     compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
@@ -241,11 +242,28 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         if outside and fits_with(shape, nearest, len(outside)):
             text = f"Programs outside Headway use {counted(len(outside), 'GPU')} of {nearest.node.id}."
             found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
+        sick = sum(1 for gpu in nearest.node.gpus if gpu.sick and suits(gpu, shape))
+        if sick and _well_gpus(shape, nearest.node) < shape.gpus:
+            found.append(WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(sick, nearest.node)))
+            continue
         word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
         there = _free_gpus_text(shortage.free, shape, nearest.node)
         text = f"It asks for {gpus_asked(shape)}. The closest machine, {nearest.node.id}, has {there}."
         found.append(WaitReason(word, text))
     return found
+
+
+def _well_gpus(shape: Shape, node: Node) -> int:
+    """How many cards of the node would suit and work."""
+    return sum(1 for gpu in node.gpus if not gpu.sick and suits(gpu, shape))
+
+
+def _sick_text(sick: int, node: Node) -> str:
+    for condition in node.conditions:
+        if condition.word == GPU_UNAVAILABLE:
+            return f"{node.id} gives out no GPU now. {condition.sentence}"
+    verb = "does" if sick == 1 else "do"
+    return f"{counted(sick, 'GPU')} of {node.id} {verb} not work: `headway nodes show {node.id}` says why."
 
 
 def fits_with(shape: Shape, free: FreeResources, more_gpus: int) -> bool:

@@ -14,6 +14,7 @@ from tests.unit.worker.fakes import FakeMount, FakeStore
 from worker import box as boxes
 from worker.alarms import Alarms
 from worker.attempt.context import ExecutorContext, ExecutorLimits
+from worker.attempt.late_reporter import LateReporter
 from worker.attempt.leases import Lease
 from worker.attempt.reporter import AttemptReporter
 from worker.attempt.task_controller import TaskController
@@ -248,6 +249,7 @@ class WorkerLife:
             images=_Images(world, machine),  # type: ignore[arg-type]
             store=disk,  # type: ignore[arg-type]
             reports=self._reports,
+            late=LateReporter(self.tasks.warn, clock),
             copier=self._copier,
             mounted=mount,  # type: ignore[arg-type]
             alarms=Alarms(clock),

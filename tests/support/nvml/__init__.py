@@ -70,7 +70,7 @@ class PretendGpus:
         self.set([])
 
     def set(self, gpus: Iterable[Gpu], *, driver: str = "550.54.15", cuda: int = 12040, init_fails: int = 0) -> None:
-        """From the next call on, these are the machine's GPUs. ``init_fails``: the status of nvmlInit."""
+        """From the next call on, these are the machine's GPUs. ``init_fails``: what the driver as a whole answers."""
         system = [f"system\tdriver={driver}\tcuda={cuda}\tfail=nvmlInit:{init_fails}"]
         new = self.file.with_suffix(".new")
         new.write_text("\n".join([*system, *(gpu.line() for gpu in gpus)]) + "\n")

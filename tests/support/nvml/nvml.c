@@ -164,10 +164,12 @@ int nvmlSystemGetCudaDriverVersion(int *version) {
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
+    char line[LINE];
     if (!started)
         return UNINITIALIZED;
     *count = (unsigned)gpu_count();
-    return OK;
+    /* A driver that fails as a whole, and not for one card. */
+    return find_line("system", 0, line) ? failing(line, "nvmlInit") : OK;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {

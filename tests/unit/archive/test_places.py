@@ -96,7 +96,7 @@ def _without_config(image: TinyImage) -> TinyImage:
 
 
 @pytest.mark.parametrize(
-    "volume", ["/data", "/root/nfs", "/root/nfs/", "//root/./code", "/root/datasets", "/root/.cache"]
+    "volume", ["/data", "/root", "/tmp", "/root/nfs", "/root/nfs/", "//root/./code", "/root/datasets", "/root/.cache"]
 )
 def test_a_volume_beside_or_at_a_mount_is_taken(take: Take, volume: str) -> None:
     assert take(docker_save(tiny_image(settings={"Volumes": {volume: {}}}))).layers

@@ -35,6 +35,41 @@ def test_a_submit_whose_answer_was_lost_is_sent_again_with_the_same_id():
     assert len(set(keys)) == 1
 
 
+@pytest.mark.parametrize("first", [httpx.ReadError, httpx.RemoteProtocolError, httpx.ReadTimeout, httpx.WriteError])
+def test_a_deletion_that_finds_nothing_after_a_lost_answer_is_done(first):
+    calls = []
+
+    def handler(request):
+        calls.append(request.method)
+        if len(calls) == 1:
+            raise first("cut", request=request)
+        return httpx.Response(404, json={"title": "none", "detail": "There is no such thing."})
+
+    for delete in (
+        lambda http: http.ask("DELETE", "/jobs/j1"),
+        lambda http: http.delete_file("a"),
+        lambda http: http.end_user_tokens("ann", "tokens", "t1"),
+    ):
+        calls.clear()
+        with a_client(handler) as http:
+            delete(http)
+        assert len(calls) == 2
+
+
+@pytest.mark.parametrize(("first", "method"), [(httpx.ConnectError, "DELETE"), (httpx.ReadError, "GET")])
+def test_what_is_not_there_is_told_where_no_deletion_can_have_taken_it_away(first, method):
+    calls = []
+
+    def handler(request):
+        calls.append(request.method)
+        if len(calls) == 1:
+            raise first("cut", request=request)
+        return httpx.Response(404, json={"title": "none", "detail": "There is no such thing."})
+
+    with a_client(handler) as http, pytest.raises(Refused):
+        http.ask(method, "/jobs/j1")
+
+
 def test_an_upload_is_not_sent_twice_by_itself(tmp_path):
     calls = []
 

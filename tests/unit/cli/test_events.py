@@ -104,6 +104,20 @@ def test_a_line_that_breaks_is_taken_up_behind_the_last_event(server: Server) ->
     assert [asked["after"] for _, asked in server.asked] == ["2", "3", "4", "5", "6", "7"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("bytes_at_once", [1, 2, 3, 1_000])
+def test_only_cr_and_lf_end_a_line(server: Server, end: str, bytes_at_once: int) -> None:
+    odd = an_event(3, job_name="a\u2028b\u2029c\x85d\x0be\x0cf\x1cg")
+    raw = json.dumps(odd, ensure_ascii=False)
+    text = end.join(["retry: 2000", ": from here on", "id:2", "", "event: ended", "id: 3", f"data:{raw}", "", ""])
+    text += end.join(["id: 4", 'data: {"a":', "data: 1}", "", "", "id: 9", ""])
+    data = text.encode()
+    body = iter(data[at : at + bytes_at_once] for at in range(0, len(data), bytes_at_once))
+    reading = client_events.EventClient(events.client())
+    assert list(reading._events_of(httpx.Response(200, content=body))) == [None, odd, {"a": 1}, None]
+    assert reading.cursor == "4", "of the last event that came whole"
+
+
 def test_a_server_that_is_away_for_a_while_is_waited_for_but_not_at_first(server: Server) -> None:
     server.refuses = [503]
     with pytest.raises(Refused):

@@ -11,7 +11,10 @@ from click.testing import CliRunner, Result
 
 from headway.cli import retention
 from headway.cli.main import cli
-from headway.client import Client, Profile, Refused
+from headway.client import Client, NoService, Profile, Refused
+
+J1, J2 = "j1mcc5rm00jwba7k5", "j1mcc5rm00jwba7k6"
+_GONE = httpx.Response(404, json={"title": "gone", "detail": "The job j1 is being deleted."})
 
 
 class Server:
@@ -21,6 +24,7 @@ class Server:
         self.asked: list[tuple[str, str, Any]] = []
         self.parts = 2
         self.full_at = 0  # parts left
+        self.lost = 0  # answers
         made = lambda: Client(Profile("http://headway.test"), transport=httpx.MockTransport(self._answer))  # noqa: E731
         monkeypatch.setattr(retention, "client", made)
 
@@ -28,8 +32,13 @@ class Server:
         path = request.url.path.removeprefix("/api/v1")
         body = json.loads(request.content) if request.content else {}
         self.asked.append((request.method, path, body))
+        if self.lost:
+            self.lost -= 1
+            raise httpx.ReadError("the answer got lost", request=request)
         if request.method == "DELETE":
-            return httpx.Response(204)
+            return httpx.Response(204) if self.asked.count(self.asked[-1]) == 1 else _GONE
+        if request.method == "GET":
+            return httpx.Response(200, json={"id": path.removeprefix("/jobs/")})
         if path == "/jobs/prune":
             self.parts -= 1
             if self.parts < self.full_at:
@@ -99,9 +108,37 @@ def test_weeks_and_years_are_refused_with_their_days(server: Server, older: str,
 
 
 def test_jobs_are_deleted_and_pinned_by_id(server: Server) -> None:
-    assert run("delete", "j1", "j2").output == "j1 deleted\nj2 deleted\n"
-    assert [(method, path) for method, path, _ in server.asked] == [("DELETE", "/jobs/j1"), ("DELETE", "/jobs/j2")]
+    assert run("delete", J1, J2).output == f"{J1} deleted\n{J2} deleted\n"
+    assert [(method, path) for method, path, _ in server.asked] == [
+        ("DELETE", f"/jobs/{J1}"),
+        ("DELETE", f"/jobs/{J2}"),
+    ]
     assert "j1 is pinned" in run("pin", "j1").output
     shown = run("unpin", "j1").output
     assert "j1 is not pinned; kept until " in shown
     assert [path for _, path, _ in server.asked[2:]] == ["/jobs/j1/pin", "/jobs/j1/unpin"]
+
+
+def test_a_deletion_whose_answer_gets_lost_is_repeated_and_goes_on_with_the_next_job(server: Server) -> None:
+    server.lost = 1
+    assert run("delete", J1, J2).output == f"{J1} deleted\n{J2} deleted\n"
+    assert [path for _, path, _ in server.asked] == [f"/jobs/{J1}", f"/jobs/{J1}", f"/jobs/{J2}"]
+
+
+def test_a_part_of_an_id_is_made_whole_before_a_deletion(server: Server) -> None:
+    """A repeated call would else find another job by it."""
+    assert run("delete", "j1").output == "j1 deleted\n"
+    assert [(method, path) for method, path, _ in server.asked] == [("GET", "/jobs/j1"), ("DELETE", "/jobs/j1")]
+
+
+def test_a_page_of_pruning_whose_answer_gets_lost_is_not_told_as_nothing(server: Server) -> None:
+    server.lost = 1
+    lost = CliRunner().invoke(cli, ["jobs", "prune", "--older", "90d"])
+    assert isinstance(lost.exception, NoService)
+    assert (
+        lost.output
+        == "0 jobs deleted, and perhaps some more, since an answer got lost; ask again to delete the rest:\n"
+    )
+    assert len(server.asked) == 1
+    server.lost = 1
+    assert "6 jobs" in run("jobs", "prune", "--older", "90d", "--dry-run").output

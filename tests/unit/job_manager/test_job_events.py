@@ -17,7 +17,7 @@ from headway.lifecycle import Service
 from headway.model.retention import EndedJob
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.states import TaskEventKind
-from headway.store import Database
+from headway.store import Database, OutboxRow
 from headway.store.migrations import differences
 from job_manager import forgetting
 from job_manager.event_delivery import EventDelivery
@@ -91,7 +91,7 @@ async def test_a_job_tells_its_life(tmp_path: Path, clock: FakeClock) -> None:
             "task_ended b CANCELLED",
             "task_ended a CANCELLED",
             "ended CANCELLED",
-            "removed CANCELLED",
+            "removed CANCELLED by ann",
         ]
         events = [one for batch in await batches(rig) for one in batch.events]
         assert {(one.job_id, one.owner) for one in events} == {(job, "ann")}
@@ -243,7 +243,7 @@ async def test_delivery_numbers_the_batches_and_says_what_it_was_told(tmp_path: 
     receiver = Receiver(away=True)
     events = OutgoingEvents()
     async with a_rig(tmp_path, clock, events=events) as rig:
-        delivery = EventDelivery(events, receiver)
+        delivery = EventDelivery(events, receiver, rig.db)
         pump = event_outbox.pump(rig.db, HTTP_SERVER, delivery.send, clock)
         service = Service("events")
         service.side_task("events", pump.run)
@@ -261,6 +261,31 @@ async def test_delivery_numbers_the_batches_and_says_what_it_was_told(tmp_path: 
             assert receiver.told[0] == hs.JobEventBatch()
             assert receiver.told[1] == hs.JobEventBatch(seq=2, incarnation=receiver.got[0].incarnation)
             assert len({batch.incarnation for batch in receiver.got}) == 1
+    # HttpServer may have been restored from a copy while this service was away too.
+    receiver.told.clear()
+    events = OutgoingEvents()
+    async with a_rig(tmp_path, clock, events=events) as rig:
+        delivery = EventDelivery(events, receiver, rig.db)
+        await delivery.open()
+        await rig.submit({"c": ""})
+        await delivery.send([OutboxRow(row.seq, "", "", row.SerializeToString(), 0.0) for row in await batches(rig)])
+        assert receiver.told == [hs.JobEventBatch(seq=3, incarnation=receiver.got[0].incarnation)]
+
+
+async def test_events_that_are_under_way_are_not_counted_as_missing(tmp_path: Path, clock: FakeClock) -> None:
+    events = OutgoingEvents(most_bytes=20_000)
+    async with a_rig(tmp_path, clock, events=events) as rig:
+        for _ in range(50):
+            await rig.submit({"a": ""})
+        sent = await batches(rig)
+        events.under_way = sent[-1].seq
+        for _ in range(400):
+            await rig.submit({"a": ""})
+        found = await batches(rig)
+        assert found[:50] == sent
+        assert [one.word for one in found[50].events] == ["gap"]
+        rest = sum(len(batch.events) for batch in found[51:])
+        assert found[50].events[0].tasks + rest == 400
 
 
 async def test_old_requests_are_forgotten_though_the_service_is_started_anew_all_the_time(
@@ -311,7 +336,7 @@ async def test_all_of_it_on_postgresql(clock: FakeClock, postgres: Postgres) -> 
             job = (await rig.submit({"a": ""})).job_id
         await rig.jobs.act(job, "", "cancel", by="ann")
         await rig.jobs.close()
-        pump = event_outbox.pump(db, HTTP_SERVER, EventDelivery(events, receiver).send, clock)
+        pump = event_outbox.pump(db, HTTP_SERVER, EventDelivery(events, receiver, db).send, clock)
         service = Service("jobs")
         service.on_stop(db.close)
         service.side_task("events", pump.run)

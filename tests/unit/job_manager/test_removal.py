@@ -9,12 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, func, select, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, func, select, text
 
+from headway.clock import SystemClock
 from headway.errors import Conflict, InvalidInput, NotFound, StoreFull, Unavailable
 from headway.model.retention import DAY_S, AccountRule, EndedJob, RetentionRules
 from headway.rpc.v1 import job_manager_pb2
 from headway.states import TaskEventKind
+from headway.store import migrations
 from job_manager import removal_store, store, tables
 from job_manager.removal import prune
 from job_manager.removal.sweeper import Sweeper
@@ -150,6 +153,29 @@ async def test_a_deleted_job_goes_from_everywhere_and_from_here_last(
     assert folders.there == {other}
     assert await rows(rig, job_id) == {}
     assert await rows(rig, other)
+
+
+async def test_a_folder_that_stays_and_commands_that_are_late_are_waited_for_longer_each_time(
+    rig: JobManagerRig, sweeper: Sweeper, folders: Folders
+) -> None:
+    job_id = await ended(rig)
+    folders.stuck = {job_id}
+    await rig.jobs.act(job_id, "", "delete", by="bob")
+    for _ in range(3_600 // 5):
+        await finish(rig, sweeper)
+        await rig.clock.advance(5)
+    assert 8 <= len(folders.asked) <= 14
+    late = await ended(rig, delivered=False)
+    await rig.jobs.act(late, "", "delete", by="bob")
+    steps = 0
+    for _ in range(300):
+        steps += await going(rig, sweeper.remove_some())
+        await rig.clock.advance(0.2)
+    assert 6 <= steps <= 16
+    await deliver(rig)
+    await rig.clock.advance(10)
+    await finish(rig, sweeper)
+    assert late in folders.asked
 
 
 async def test_a_job_that_lives_and_a_pinned_one_are_refused(rig: JobManagerRig) -> None:
@@ -492,12 +518,83 @@ async def test_pruning_goes_on_where_a_reply_ended(rig: JobManagerRig, monkeypat
     assert (first.jobs, len(await shown(rig))) == (2, 1)
     young = await ended(rig)
     await rig.clock.advance(3 * DAY_S)
-    second = await pruned(rig, cursor=first.next_cursor)
+    second = await pruned(rig, older_s=DAY_S, cursor=first.next_cursor)
     assert second.jobs == 1
-    assert not (await pruned(rig, cursor=second.next_cursor)).next_cursor
+    assert not (await pruned(rig, older_s=DAY_S, cursor=second.next_cursor)).next_cursor
     assert await shown(rig) == [young], "the age counts from the first call"
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["nope", "inf -1.0 0", "1e400 -1 x", "nan nan {}", "inf 0.0 {}", "9e99 0.0 {}", "-1 -1 {}", "9 10 {}", "9 8 {} ",
+     "9 8 a\0b", "9 8", "\u0669 8 {}"],
+)  # fmt: skip
+async def test_a_cursor_that_no_reply_gave_is_refused_and_deletes_nothing(rig: JobManagerRig, cursor: str) -> None:
+    job_id = await ended(rig)
+    await rig.clock.advance(3)
     with pytest.raises(InvalidInput, match="cursor"):
-        await pruned(rig, cursor="nope")
+        await pruned(rig, older_s=1.0, cursor=cursor.format(job_id))
+    assert await shown(rig) == [job_id]
+
+
+async def test_a_cursor_lets_no_job_go_that_is_younger_than_what_is_asked_for(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    await rig.clock.advance(2 * DAY_S)
+    cursor = f"9999999999.0 0.0 {job_id}"
+    for dry_run in (True, False):
+        assert (await pruned(rig, older_s=3 * DAY_S, cursor=cursor, dry_run=dry_run)).jobs == 0
+    assert (await pruned(rig, older_s=DAY_S, cursor=cursor)).jobs == 1
+
+
+async def test_the_age_is_looked_at_again_in_the_transaction_that_removes(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    (chosen,) = await rig.db.read(all_ended)
+    assert await rig.jobs.remove([chosen], "by bob", older_s=60.0) == []
+    await rig.clock.advance(60)
+    assert await rig.jobs.remove([chosen], "by bob", older_s=60.0) == [job_id]
+
+
+@pytest.mark.parametrize("step_s", [-100 * DAY_S, 100 * DAY_S])
+@pytest.mark.parametrize("booted", [False, True])
+async def test_a_job_ages_right_whichever_way_the_clock_is_set_while_it_ends(
+    rig: JobManagerRig, sweeper: Sweeper, step_s: float, booted: bool
+) -> None:
+    rig.clock.step_wall(step_s)
+    job_id = await ended(rig)
+    rig.clock.step_wall(-step_s)
+    if booted:
+        rig.clock.reboot()
+        rig.jobs.aging.__init__(rig.clock, rig.jobs.rules)  # type: ignore[misc]  # the service begins anew too
+        await rig.jobs.recheck_waiting()
+    await rig.clock.advance(90 * DAY_S - 60)
+    assert (await rig.jobs.act(job_id, "", "unpin")).record.kept_until == pytest.approx(rig.clock.now() + 60, abs=2)
+    await going(rig, sweeper.choose())
+    assert await shown(rig) == [job_id]
+    await rig.clock.advance(61)
+    await going(rig, sweeper.choose())
+    assert await shown(rig) == []
+
+
+@pytest.mark.parametrize("step_s", [-100 * DAY_S, 100 * DAY_S])
+async def test_a_deletion_does_not_wait_for_a_clock_that_is_set(
+    rig: JobManagerRig, sweeper: Sweeper, folders: Folders, step_s: float
+) -> None:
+    job_id = await ended(rig)
+    folders.there.add(job_id)
+    rig.clock.step_wall(step_s)
+    await rig.jobs.act(job_id, "", "delete", by="bob")
+    rig.clock.step_wall(-step_s)
+    await finish(rig, sweeper)
+    assert folders.there == set()
+    assert await rows(rig, job_id) == {}
+    looks = len(folders.asked)
+    rig.clock.step_wall(step_s)
+    await rig.clock.advance(590)
+    await finish(rig, sweeper)
+    assert len(folders.asked) == looks, "the next look is not due"
+    await rig.clock.advance(11)
+    await finish(rig, sweeper)
+    assert len(folders.asked) == looks + 1
 
 
 @pytest.mark.parametrize("older_s", [0, -86_400, float("nan"), float("inf")])
@@ -514,6 +611,38 @@ async def test_watchers_are_told_of_jobs_that_are_gone(rig: JobManagerRig) -> No
     with rig.hub.watch() as watch:
         await rig.jobs.act(job_id, "", "delete")
         assert (await watch.next()).removed == [job_id]
+
+
+@pytest.mark.parametrize("set_by_s", [-100 * DAY_S, 0.0, 100 * DAY_S])
+def test_ages_of_an_older_version_go_over_to_the_clock_that_nobody_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_by_s: float
+) -> None:
+    """The wall clock was set by so much since the machine has booted. It makes no job older."""
+    clock, ended_at = SystemClock(), 1.8e9
+    engine = create_engine(f"sqlite:///{tmp_path}/jobs.db")
+    real = ScriptDirectory._upgrade_revs
+    with monkeypatch.context() as older, engine.begin() as conn:
+        older.setattr(ScriptDirectory, "_upgrade_revs", lambda self, to, current: real(self, "0006", current))
+        migrations._upgrade(conn, "job_manager")
+        values = {column.name: "" for column in tables.job.columns if not column.nullable}
+        values |= {"id": "j", "submitted_at": 1.0, "ended_at": ended_at, "held": False, "task_count": 1, "version": 1}
+        del values["pinned"]
+        names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+        conn.execute(text(f"INSERT INTO job ({names}) VALUES ({marks})"), values)
+        offset_s = clock.now() - set_by_s - clock.monotonic()
+        row = {"boot": clock.boot_id(), "offset_s": offset_s, "at": ended_at}
+        conn.execute(text("INSERT INTO timer_clock VALUES (1, :boot, :offset_s)"), row)
+        conn.execute(text("INSERT INTO removal VALUES ('j', :at, 0, 1, :at, '')"), row)
+        conn.execute(text("INSERT INTO action VALUES ('j', 'r', 'cancel', 1, :at)"), row)
+    with engine.begin() as conn:
+        migrations._upgrade(conn, "job_manager")
+        (age,) = conn.execute(select(tables.job.c.ages_from)).scalars()
+        (due,) = conn.execute(select(tables.removal.c.due_at)).scalars()
+        (at,) = conn.execute(select(tables.action.c.at)).scalars()
+    engine.dispose()
+    assert age - ended_at == pytest.approx(max(0.0, -set_by_s), abs=5)
+    assert due - ended_at == pytest.approx(-set_by_s, abs=5)
+    assert at - ended_at == pytest.approx(-set_by_s, abs=5)
 
 
 @on_both

@@ -352,6 +352,13 @@ def test_config_show_tells_values_origins_and_no_secret(write: Write) -> None:
         ("accounts = {ann = {days = 0}}", "[retention.accounts.ann] days must be 1 to 36500 days, and not 0; leave it"),
         ("accounts = {ann = {day = 365}}", "[retention.accounts.ann] day is not known."),
         ("accounts = {ann = 365}", "[retention.accounts] ann must be a table, and not 365."),
+        (
+            "accounts = {Ann = {days = 365}}",
+            "[retention] accounts must be by names of accounts, and 'Ann' can be none: they are lower-case letters, "
+            "digits, _ and -, up to 32, starting with a letter or _; did you mean 'ann'?",
+        ),
+        ('accounts = {"a b" = {days = 4}}', "[retention] accounts must be by names of accounts, and 'a b' can be none"),
+        ("accounts = {me = {days = 400}}", "[retention] accounts must be by names of accounts, and 'me' can be none"),
         ("accounts = {ann = {days = 3}}", "[retention.accounts.ann] days is 3; it must not be shorter than"),
     ],
 )

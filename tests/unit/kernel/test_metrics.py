@@ -17,6 +17,7 @@ from headway.errors import NotFound, PortTaken
 from headway.lifecycle import Service
 from headway.metrics import endpoint as endpoint_module
 from headway.metrics import open_metrics
+from headway.metrics import process as process_module
 from headway.metrics.endpoint import MetricsEndpoint
 from headway.metrics.process import Metrics
 from headway.rpc.channel import Peer
@@ -172,6 +173,35 @@ async def test_one_number_that_can_not_be_had_takes_no_other_away() -> None:
 
 
 # -- what is counted ---------------------------------------------------------------------------------
+
+
+async def test_a_database_that_hangs_leaves_all_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many looks hang, the whole answer comes in time; and each hangs once."""
+    monkeypatch.setattr(process_module, "_LOOK_S", 0.3)
+    monkeypatch.setattr(process_module, "_FRESH_S", 0.0)
+    monkeypatch.setattr(endpoint_module, "_REQUEST_S", 0.25)
+    begun, goes_on = [], asyncio.Event()
+
+    async def hang() -> None:
+        begun.append(1)
+        while not goes_on.is_set():  # in a thread that no cancellation ends
+            with contextlib.suppress(asyncio.CancelledError):
+                await goes_on.wait()
+
+    async with shown() as (metrics, endpoint):
+        for number in range(30):
+            metrics.before_scrape(f"hangs {number}", hang)
+        try:
+            for _ in range(2):
+                answer = await asyncio.wait_for(send(endpoint, request()), 20)
+                assert answer.status == 200
+                assert b"headway_ready 1.0" in answer.body
+            assert len(begun) == 30
+        finally:
+            goes_on.set()
+        await eventually(lambda: not metrics._hanging)
+        assert (await send(endpoint, request())).status == 200
+        assert len(begun) == 60
 
 
 class Echo:

@@ -100,7 +100,16 @@ def test_pinned_jobs_and_jobs_without_logs_make_no_room() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90d", 90 * DAY_S), ("400d", 400 * DAY_S), ("36500d", 36_500 * DAY_S), ("12h", 43_200.0), ("1d12h", 1.5 * DAY_S)],
+    [
+        ("90d", 90 * DAY_S),
+        ("400d", 400 * DAY_S),
+        ("36500d", 36_500 * DAY_S),
+        ("12h", 43_200.0),
+        ("1d12h", 1.5 * DAY_S),
+        ("9000h", 375 * DAY_S),
+        ("400d12h", 400.5 * DAY_S),
+        ("36499d24h", 36_500 * DAY_S),
+    ],
 )
 def test_an_age_is_read(text: str, seconds: float) -> None:
     assert parse_age(text) == seconds
@@ -116,6 +125,13 @@ def test_an_age_is_read(text: str, seconds: float) -> None:
         ("1y", "'1y' is no age, since ages are in days; did you mean 365d?"),
         ("10 years", "'10 years' is no age, since ages are in days; did you mean 3650d?"),
         ("90", "'90' has no unit; write for instance 90d"),
+        ("1.5", "'1.5' has no unit; write for instance 90d"),
+        ("1e400", "'1e400' has no unit; write for instance 90d"),
+        ("0.0d", "an age is more than 0, and not '0.0d'; write for instance 90d"),
+        ("0h0m", "an age is more than 0, and not '0h0m'; write for instance 90d"),
+        ("00:00:00", "an age is more than 0, and not '00:00:00'; write for instance 90d"),
+        ("876001h", "'876001h' is more than 36500 days"),
+        ("400 days", "'400 days' is not a duration; did you mean 400d?"),
         ("36501d", "an age is at most 36500d, and not '36501d'"),
         ("9" * 64 + "d", "an age is at most 36500d, and not '" + "9" * 37 + "...'"),
     ],

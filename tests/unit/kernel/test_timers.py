@@ -15,6 +15,7 @@ from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 
 HOUR = 3_600.0
+DAY = 86_400.0
 
 
 class Rig:
@@ -290,6 +291,48 @@ async def test_the_time_that_a_machine_was_off_counts(rig: Rig) -> None:
     rig.clock.reboot()
     await rig.start()
     await rig.fired("a")
+
+
+@pytest.mark.parametrize("set_by_s", [10 * DAY, -10 * DAY])
+async def test_a_clock_that_is_set_right_before_a_boot_delays_no_timer_and_hurries_none(
+    rig: Rig, set_by_s: float
+) -> None:
+    await rig.stop()
+    rig.clock.step_wall(set_by_s)
+    await rig.start()
+    await rig.set("a", 30 * DAY)
+    await asleep(rig)
+    await rig.clock.advance(HOUR)
+    rig.clock.step_wall(-set_by_s)
+    for _ in range(20):
+        await asleep(rig)
+        await rig.clock.advance(DAY)
+    await asleep(rig)
+    await rig.stop()
+    rig.clock.reboot()
+    await rig.start()
+    due_at = await rig.db.read(lambda conn: rig.timers.due_at(conn, "note", "a"))
+    assert due_at is not None
+    assert due_at - rig.timers.now() == pytest.approx(10 * DAY - HOUR, abs=2 * HOUR)
+
+
+async def test_a_clock_that_has_lost_its_time_for_days_makes_nothing_older_at_the_next_boot(rig: Rig) -> None:
+    await rig.set("a", 30 * DAY)
+    await rig.stop()
+    rig.clock.step_wall(-20_000 * DAY)
+    rig.clock.reboot()
+    await rig.start()
+    for _ in range(3):
+        await asleep(rig)
+        await rig.clock.advance(DAY)
+    await asleep(rig)
+    await rig.stop()
+    rig.clock.step_wall(20_000 * DAY)
+    rig.clock.reboot()
+    await rig.start()
+    due_at = await rig.db.read(lambda conn: rig.timers.due_at(conn, "note", "a"))
+    assert due_at is not None
+    assert due_at - rig.timers.now() == pytest.approx(27 * DAY, abs=2 * HOUR)
 
 
 async def test_a_database_that_is_away_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,10 @@ def test_options_are_remembered(state: Path, opened: list[PreparedConfig]) -> No
     assert (config.worker.runtime, config.worker.simulated_gpus, config.cluster.simulated) == ("scripted", 4, True)
     config = again(state, opened, runtime="docker").config
     assert (config.worker.runtime, config.worker.simulated_gpus, config.cluster.simulated) == ("docker", 4, False)
+    config = again(state, opened, simulated_gpus=2, simulated_gpu_model="A100").config
+    assert (config.worker.simulated_gpus, config.worker.simulated_gpu_model) == (2, "A100")
+    config = again(state, opened, simulated_gpus=3).config
+    assert (config.worker.simulated_gpus, config.worker.simulated_gpu_model) == (3, "A100")
 
 
 def test_ports_stay_unless_they_are_taken(state: Path, opened: list[PreparedConfig]) -> None:

@@ -42,7 +42,7 @@ def test_readings_alone_are_not_told() -> None:
     assert inventory.watched_facts(answered(node, status)) == inventory.watched_facts(node)
 
 
-@pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "condition", "image", "incarnation", "ulimits"])
+@pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "condition", "no gpus", "image", "incarnation", "ulimits"])
 def test_what_others_plan_with_is_told(what: str) -> None:
     node = a_node()
     status = a_status()
@@ -55,6 +55,9 @@ def test_what_others_plan_with_is_told(what: str) -> None:
             status.capacity.gpus[0].sick = True
         case "condition":
             status.conditions.add(word="disk_full", blocks_work=True)
+        case "no gpus":
+            node = answered(node, a_status(conditions=[pb.Condition(word="gpu_unavailable", sentence="No toolkit.")]))
+            status.conditions.add(word="gpu_unavailable", sentence="No driver.")
         case "image":
             status.images.append("base/python:1")
         case "incarnation":

@@ -16,6 +16,7 @@ from headway.states import ATTEMPT_ENDED
 from tests.support.clock import FakeClock
 from worker.alarms import Alarms
 from worker.attempt.context import ExecutorContext, ExecutorLimits
+from worker.attempt.late_reporter import LateReporter
 from worker.attempt.reporter import AttemptReporter
 from worker.box import BoxEnd, BoxStanding, EndRecord, StartedRecord, StopWord, Stream
 from worker.logs.copier import LogCopier
@@ -315,6 +316,9 @@ class FakeMount:
     def job_folder(self, attempt: AttemptId) -> Path:
         return self.folder / attempt.task.job_id / attempt.task.name / str(attempt.number)
 
+    def home_folder(self, owner: Owner) -> Path:
+        return self.folder / owner.name
+
     async def home(self, owner: Owner) -> Path:
         if self.problem:
             raise MountUnavailable(self.problem)
@@ -337,6 +341,7 @@ class Told:
 
     def __init__(self) -> None:
         self.reports: list[tm.AttemptReport] = []
+        self.warnings: list[tuple[str, ...]] = []
         self.away = False
         self.discard: list[AttemptId] = []
 
@@ -345,6 +350,11 @@ class Told:
             raise EngineUnavailable("TaskManager is away")
         self.reports.extend(reports)
         return self.discard
+
+    async def warn(self, warnings: Sequence[tm.LateWarnings]) -> None:
+        if self.away:
+            raise EngineUnavailable("TaskManager is away")
+        self.warnings += [tuple(one.warnings) for one in warnings]
 
     def kinds(self, attempt: AttemptId) -> list[str]:
         return [r.kind for r in self.reports if convert.attempt_id(r.attempt) == attempt]
@@ -380,6 +390,7 @@ def a_rig(
     runtime, store, mount, told = FakeRuntime(clock), FakeStore(), FakeMount(folder / "mount"), Told()
     copier = LogCopier(clock, lambda: mount.problem)
     reports = AttemptReporter(told.send, clock, on_acked=on_acked, on_discard=lambda attempts: None)
+    late = LateReporter(told.warn, clock)
     context = ExecutorContext(
         node_id="gpu-1",
         incarnation=7,
@@ -388,6 +399,7 @@ def a_rig(
         images=runtime,
         store=store,  # type: ignore[arg-type]
         reports=reports,
+        late=late,
         copier=copier,
         mounted=mount,
         alarms=Alarms(clock),
@@ -395,6 +407,6 @@ def a_rig(
         limits=ExecutorLimits(),
     )
     rig = Rig(context, runtime, store, mount, told, clock)
-    for loop in (context.alarms.run(), reports.run(), copier.run()):
+    for loop in (context.alarms.run(), reports.run(), late.run(), copier.run()):
         rig.loops.append(asyncio.get_running_loop().create_task(loop))
     return rig

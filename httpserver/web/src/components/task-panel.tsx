@@ -186,6 +186,7 @@ export function TaskPanel({
             {attempt.extension_pending && <> (its machine has not confirmed that yet)</>}
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
+            {attempt.gpus_simulated && <> (only simulated)</>}
           </p>
           {attempt.reason && attempt !== latest && (
             <p className="reason">

@@ -237,7 +237,7 @@ export function SpaceBar() {
       ) : (
         <Meter scarce used={used} of={quota} text={`${size(used)} of ${size(quota)} used`} />
       )}
-      {state !== "ok" && sentence && (
+      {sentence && (
         <p className={state === "full" ? "failure" : "waits"} role="status">
           <Sentence text={sentence} />
         </p>

@@ -83,7 +83,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
             {node.note && <p className="note">{node.note}</p>}
             {node.conditions.map((c) => (
-              <p key={c.word} className={c.blocks_work ? "reason" : "note"}>
+              <p key={c.word} className={c.blocks_work || c.word === "gpu_unavailable" ? "reason" : "note"}>
                 <Sentence text={c.sentence} />
               </p>
             ))}

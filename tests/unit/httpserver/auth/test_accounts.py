@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headway.errors import Conflict, InvalidInput, NotAllowed, NotSignedIn, TooMany
 from headway.store import Database
 from headway.store.migrations import differences
+from httpserver import app
 from httpserver.auth.accounts import Accounts
 from httpserver.auth.model import Account
 from httpserver.tables import metadata
@@ -32,6 +35,24 @@ async def accounts(db: Database, clock: FakeClock) -> Accounts:
     accounts = Accounts(db, clock, uid_from=20_000, uid_to=20_003, session_s=8 * DAY)
     await accounts.load()
     return accounts
+
+
+async def test_a_rule_of_an_account_that_nobody_has_is_told_at_the_start(
+    accounts: Accounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slip in the name would let the jobs of the account that is meant go by the general rule."""
+    for name in ("annabel", "bob"):
+        await accounts.create(name, None, admin=True, by="test")
+    await accounts.update("bob", {"enabled": False}, by="annabel")
+    await accounts.remove("bob", by="annabel")
+    told: list[tuple[str, Any]] = []
+    log = SimpleNamespace(warning=lambda event, **fields: told.append((event, fields)))
+    monkeypatch.setattr(app, "log", log)
+    await app._warn_of_unknown(["anabel", "annabel", "bob", "zoe"], accounts)
+    assert [(event, fields["account"], fields["meant"]) for event, fields in told] == [
+        ("retention.no_such_account", "anabel", "annabel"),
+        ("retention.no_such_account", "zoe", None),
+    ]
 
 
 async def again(db: Database, clock: FakeClock) -> Accounts:

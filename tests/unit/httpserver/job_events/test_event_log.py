@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from headway.errors import InvalidInput, NotAllowed, Unavailable
 from headway.ids import new_job_id
 from headway.model.job_events import JobEventWord
 from headway.model.retention import DAY_S
+from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.store import Database, Timers
 from headway.store.migrations import differences
@@ -99,6 +101,40 @@ async def test_what_is_delivered_twice_is_stored_once(rig: Rig) -> None:
     assert await rig.apply(3, an_event(word="ended")) == 3
     assert await rig.apply(2, an_event(word="started")) == 3, "older than what is stored: it has come already"
     assert await rig.words() == ["j1 submitted", "j1 ended"]
+
+
+async def test_no_character_of_a_sentence_is_taken_for_the_end_of_a_line(rig: Rig) -> None:
+    detail = "There is no /a\u2028b\u2029c\x85d."
+    await rig.apply(1, an_event(word="ended", reason=common_pb2.EndReason(word="image_bad", detail=detail)))
+    boss = account("boss", admin=True)
+    stream = await rig.reading.stream(boss, after="1", owner="", job="", kinds=(), still_allowed=lambda: True)
+    await anext(stream)
+    event, number, data, *rest = (await anext(stream)).splitlines()
+    assert (event, number[:4], rest) == ("event: ended", "id: ", [""])
+    assert detail in json.loads(data.removeprefix("data: "))["reason"]["sentence"]
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_cursor_that_nobody_gave_gets_a_gap_and_the_present(rig: Rig) -> None:
+    await rig.apply(1, an_event())
+    last = rig.log.last_number
+    found = await rig.log.page(last + 1, EventFilter(owner="ann"), 10)
+    assert [one.event.word for one in found.events] == ["gap"]
+    assert (found.cursor, found.more) == (last, False)
+    await rig.apply(2, an_event(word="ended"))
+    assert await rig.words(found.cursor) == ["j1 ended"]
+
+
+async def test_a_commit_whose_answer_got_lost_is_told_when_it_is_delivered_again(rig: Rig) -> None:
+    before = rig.log.last_number
+    add, told = rig.log._told, []
+    rig.log._told = lambda *args: told.append(args)  # type: ignore[assignment, method-assign]
+    await rig.apply(1, an_event())
+    rig.log._told = add  # type: ignore[method-assign]
+    assert not await rig.log.wait(before, "ann", 0)
+    await rig.apply(1, an_event())
+    assert await rig.log.wait(before, "ann", 0)
+    assert rig.log.last_number == told[0][0]
 
 
 async def test_what_no_job_manager_writes_is_refused(rig: Rig) -> None:
@@ -229,6 +265,7 @@ async def test_accounts_see_their_own_and_admins_all(rig: Rig) -> None:
     assert await seen("boss", admin=True, owner="bob") == [BOBS]
     assert await seen("boss", admin=True, owner="me") == []
     assert await seen("ann", job=NOBODYS) == []
+    assert await seen("boss", admin=True, job=BOBS.upper()) == [BOBS], "as each address takes an id"
     for wrong in ({"job": "b"}, {"job": "\0"}, {"owner": "\0"}):
         with pytest.raises(InvalidInput):
             await seen("boss", admin=True, **wrong)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from headway.clock import SystemClock
 from headway.errors import InvalidInput, MountUnavailable
 from headway.ids import JobId, new_job_id
 from headway.mount import Layout, MountProbe, prepare_local
+from httpserver.logs import job_folders
 from httpserver.logs.job_folders import MOST_JOBS, JobFolders
 
 
@@ -79,6 +82,41 @@ async def test_a_mount_that_is_away_is_told_and_its_bare_folder_left_alone(layou
     with pytest.raises(MountUnavailable):
         await folders.remove([job])
     assert layout.job(job).exists()
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, errors: dict[str, int]) -> None:
+    """The folders of these jobs can't be removed."""
+    real = job_folders.remove_account_tree
+
+    def remove(folder: int, name: str, *, go_on: Callable[[], bool]) -> bool:
+        if name in errors:
+            raise OSError(errors[name], os.strerror(errors[name]))
+        return real(folder, name, go_on=go_on)
+
+    monkeypatch.setattr(job_folders, "remove_account_tree", remove)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ESTALE, errno.EUCLEAN, errno.EACCES])
+async def test_a_folder_that_can_not_be_read_holds_up_no_other(
+    layout: Layout, folders: JobFolders, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    bad, good, later = a_job(layout), a_job(layout), a_job(layout)
+    broken(monkeypatch, {bad: error})
+    assert await folders.remove([bad, good]) == [good]
+    assert await folders.remove([bad, later]) == [later]
+    assert await folders.remove([bad]) == [], "one folder says nothing of the mount"
+
+
+async def test_a_mount_of_which_no_folder_can_be_removed_is_away(
+    layout: Layout, folders: JobFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = a_job(layout), a_job(layout)
+    broken(monkeypatch, {one: errno.EIO, other: errno.EIO})
+    with pytest.raises(MountUnavailable, match="Input/output error"):
+        await folders.remove([one, other])
+    broken(monkeypatch, {one: errno.ENOTCONN})
+    with pytest.raises(MountUnavailable):
+        await folders.remove([one])
 
 
 async def test_what_is_no_job_id_is_refused(layout: Layout, folders: JobFolders) -> None:

@@ -144,7 +144,11 @@ async def test_what_a_task_was_pinned_to_is_told_to_its_owner(hub: PageEventHub,
         sentence=f"The image ann/tool:1 ({digest}) is no longer in the market",
     )
     attempt = tm.AttemptView(
-        attempt=common.Attempt(task=common.Task(job_id="j1", name="a"), number=1), state="RUNNING", image_id=digest
+        attempt=common.Attempt(task=common.Task(job_id="j1", name="a"), number=1),
+        state="RUNNING",
+        image_id=digest,
+        owner="ann",
+        warnings=["Its output could not be copied to `secret`."],
     )
     owner = await connected(hub, clock, whole=lambda owner: owner == "ann")
     other = await connected(hub, clock, whole=lambda owner: owner == "eve")
@@ -157,7 +161,8 @@ async def test_what_a_task_was_pinned_to_is_told_to_its_owner(hub: PageEventHub,
         text = await reader.piece(clock) or ""
         (told[name],) = [data["task"] for kind, _, data in parsed(text) if kind == "task"]
         assert [kind for kind, _, _ in parsed(text)] == ["job", "task", "attempt"]
-        assert text.count(digest) == (3 if name == "ann" else 0)
+        assert text.count(digest) == (4 if name == "ann" else 0)
+        assert ("secret" in text) == (name == "ann")
         await reader.close()
     assert (told["ann"]["image_digest"], told["ann"]["code"], told["ann"]["datasets"]) == (digest, digest, ["mnist@1"])
     assert (told["eve"]["image"], told["eve"]["image_digest"], told["eve"]["datasets"]) == ("ann/tool:1", None, [])

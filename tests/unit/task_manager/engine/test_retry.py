@@ -56,6 +56,13 @@ def test_an_engine_that_was_away_at_the_start_uses_up_no_platform_retry() -> Non
     assert "with its machine, or the engine there, 4 times, which is the limit (`loss_retries`)" in end.reason.sentence
 
 
+def test_a_node_that_was_known_to_give_no_gpus_uses_up_no_platform_retry_and_is_left_time_to_say_so() -> None:
+    decision = after_end(a_task(), EndReason(EndWord.GPU_FAILED), node_id=NodeId("n1"), now=5.0, engine_away=True)
+    assert isinstance(decision, RequeueTask)
+    task = decision.task
+    assert (task.platform_failures, task.losses, task.user_failures, task.not_before) == (0, 1, 0, 6.0)
+
+
 async def test_what_its_worker_says_of_the_engine_counts(tmp_path: Path, clock: FakeClock) -> None:
     async with a_task_manager(tmp_path, clock) as rig:
         await rig.nodes(a_node())

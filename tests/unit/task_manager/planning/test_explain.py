@@ -8,7 +8,7 @@ import pytest
 
 from headway.model.reasons import EndReason, EndWord
 from task_manager.limits import AdmissionLimits
-from task_manager.model import Gpu
+from task_manager.model import Condition, Gpu
 from task_manager.planning.limit_checks import GpuHoldings
 from task_manager.planning.placement import FreeResources, full_capacity
 from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
@@ -36,6 +36,12 @@ def _taken(room: FreeResources, **left: Any) -> FreeResources:
             full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, busy_outside=True),))),
             ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
         ),
+        ({"gpus": 1}, full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, sick=True),))), ["gpu_unavailable"]),
+        (
+            {"gpus": 1},
+            full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, sick=True), Gpu("y", "A100", GiB, busy_outside=True)))),
+            ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
+        ),
         ({}, full_capacity(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
         ({"held": True}, full_capacity(a_node()), ["held"]),
         ({}, full_capacity(a_node()), []),
@@ -43,6 +49,19 @@ def _taken(room: FreeResources, **left: Any) -> FreeResources:
 )
 def test_reasons_of_waiting(task: dict[str, Any], room: FreeResources, want: list[str]) -> None:
     assert [reason.word for reason in wait_reasons(a_task(**task), ClusterSnapshot([room]), ahead=2)] == want
+
+
+def test_who_waits_for_gpus_that_can_not_be_given_is_told_why_and_not_of_a_queue() -> None:
+    """I11: a node without NVIDIA's toolkit seemed to be busy, or to have no GPU."""
+    why = Condition("gpu_unavailable", "The toolkit is not installed.", blocks_work=False)
+    broken = a_node("n1", gpus=(Gpu("x", "A100", GiB, sick=True),), conditions=(why,))
+    snapshot = ClusterSnapshot([full_capacity(broken)])
+    (only,) = wait_reasons(a_task(gpus=1), snapshot, ahead=2)
+    assert only.sentence == "n1 gives out no GPU now. The toolkit is not installed."
+    assert wait_reasons(a_task(), snapshot, ahead=0) == []
+    busy = _taken(full_capacity(a_node("n2", gpus=1), order=1), gpus=[])
+    first = wait_reasons(a_task(gpus=1), ClusterSnapshot([full_capacity(broken), busy]), ahead=0)[0]
+    assert (first.word, "n2" in first.sentence) == ("waiting_for_gpu", True)
 
 
 def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:

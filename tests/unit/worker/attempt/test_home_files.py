@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,10 @@ UID = 20_001
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    # Passed through by the account on its way to the home.
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
-        if folder == Path("/tmp"):
-            break
-    home = tmp_path / "ann"
+    # As `headway up` makes it: no other uid passes the state folder above.
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    home = state / "ann"
     home.mkdir(mode=0o700)
     if os.geteuid() == 0:
         os.chown(home, UID, UID)
@@ -92,6 +91,48 @@ def test_what_the_account_may_not_write_is_not_written_for_it(logs: Path, home: 
         publish_as(logs, home, "closed")
     # The thread has its own rights again.
     (closed / "ours").write_bytes(b"")
+
+
+_WITHOUT_ROOTS_RIGHTS = """
+import ctypes, os, sys
+from pathlib import Path
+libc = ctypes.CDLL(None)
+if sys.argv[1] == "drop":
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        assert libc.prctl(24, capability, 0, 0, 0) == 0
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["SCRIPT"], "go", *sys.argv[2:]])
+from worker.attempt.home_files import publish
+logs, home, uid = Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+try:
+    os.listdir(home)
+except PermissionError:
+    publish(logs, home, "results", uid=uid, gid=uid)
+"""
+
+
+@needs_root
+def test_where_a_server_takes_roots_rights_the_account_passes_by_itself(logs: Path, home: Path) -> None:
+    os.chown(home.parent, UID, UID)
+    for folder in (home.parent.parent, *home.parent.parent.parents):
+        if folder == Path("/tmp"):
+            break
+        folder.chmod(folder.stat().st_mode | 0o011)
+    script = [sys.executable, "-c", _WITHOUT_ROOTS_RIGHTS, "drop", str(logs), str(home), str(UID)]
+    env = {**os.environ, "SCRIPT": _WITHOUT_ROOTS_RIGHTS, "PYTHONPATH": os.getcwd()}
+    subprocess.run(script, check=True, env=env)
+    assert (home / "results" / "stdout.log").read_bytes() == b"out\x00\n"
+
+
+@needs_root
+def test_an_error_names_the_part_of_the_path(logs: Path, home: Path) -> None:
+    (home / "results").write_bytes(b"")
+    with pytest.raises(OSError, match="Not a directory") as caught:
+        publish_as(logs, home, "results/digits")
+    assert caught.value.filename == "results"
+    home.chmod(0)
+    with pytest.raises(PermissionError) as closed:
+        publish_as(logs, home, "results/digits")
+    assert closed.value.filename == str(home)
 
 
 @needs_root

@@ -62,6 +62,12 @@ def test_what_only_deserves_a_note_keeps_no_work_away() -> None:
     assert verdict(a_launch(), record=None, incarnation=7, conditions=[NOTED]) == AcceptLaunch()
 
 
+def test_a_node_that_can_not_give_gpus_takes_no_task_with_gpus_and_goes_on_with_others() -> None:
+    answer = verdict(a_launch(gpu_uuids=("GPU-1",)), record=None, incarnation=7, conditions=[NOTED])
+    assert isinstance(answer, RefuseLaunch)
+    assert (answer.error.message, answer.again_later) == ("No driver.", False)
+
+
 def test_what_was_taken_stays_taken_though_the_disk_fills_up() -> None:
     answer = verdict(a_launch(), record=a_record(AttemptStage.LIVE), incarnation=8, conditions=[FULL])
     assert answer == AcceptLaunch(known=True)

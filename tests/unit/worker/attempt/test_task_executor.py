@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from headway.jobfile.spec import RunAs
 from headway.model.reasons import EndWord
 from tests.support.waiting import eventually
 from tests.unit.worker.attempt.executor_rig import DONE, One, one
 from tests.unit.worker.fakes import NS
+from worker.attempt import finish
 from worker.attempt.leases import Lease
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
-from worker.model import AttemptStage, ExtendAttempt, Extension
+from worker.model import AttemptStage, ExtendAttempt, Extension, Owner
 from worker.ports import ContainerFacts, ContainerState, EngineUnavailable, LocalImage, RuntimeRefused, StartOrder
 
 assert one  # the fixture
@@ -503,6 +506,28 @@ async def test_a_full_disk_delays_more_time_until_it_is_said_again(one: One) -> 
     await one.settle()
     assert one.rig.runtime.extended == [(one.attempt, 1_200_000)]
     assert one.record.platform_log.count(b"ann gave it 10m more.") == 1
+
+
+@pytest.mark.parametrize(("is_owners", "handed"), [(True, 0), (False, 1)])
+async def test_files_of_an_image_user_are_handed_over_only_where_they_are_not_the_accounts(
+    one: One, monkeypatch: pytest.MonkeyPatch, is_owners: bool, handed: int
+) -> None:
+    given: list[Path] = []
+    monkeypatch.setattr(finish, "give_to", lambda home, uid, gid: given.append(home))
+    runtime = one.rig.runtime
+    start = runtime.start
+
+    async def with_a_home(order: StartOrder) -> ContainerFacts:
+        assert (order.account_uid, order.account_gid) == (20_001, 20_001)
+        return replace(await start(order), notes=("A note of its home.",), home_is_owners=is_owners)
+
+    monkeypatch.setattr(runtime, "start", with_a_home)
+    one.begin(user=RunAs.IMAGE, owner=Owner("ann", 20_001, 20_001, may_use_image_user=True))
+    await one.running()
+    assert b"A note of its home." in one.record.platform_log
+    runtime.end(one.attempt, DONE)
+    await one.end()
+    assert len(given) == handed
 
 
 async def test_what_is_being_stopped_gets_no_time(one: One) -> None:

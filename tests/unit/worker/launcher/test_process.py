@@ -275,6 +275,30 @@ def test_a_user_that_the_image_knows_keeps_its_line(launch: Runs, tmp_path: Path
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("mode", [None, 0o755, 0o700])
+def test_everybody_may_write_in_tmp(launch: Runs, tmp_path: Path, mode: int | None) -> None:
+    env = image(tmp_path)
+    folder = Path(env["HEADWAY_ROOT"]) / "tmp"
+    if mode is not None:
+        folder.mkdir(mode)
+        (folder / "kept").write_text("x")
+    assert launch("true", user=ACCOUNT, launcher_env=env).end().exit_code == 0
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+    assert mode is None or (folder / "kept").read_text() == "x"
+    assert not (folder.parent / "root").exists()
+
+
+@pytest.mark.root
+def test_an_id_without_a_name_gets_one(launch: Runs, tmp_path: Path) -> None:
+    env = image(tmp_path)
+    launch("true", user="1234:77", launcher_env=env).end()
+    launch("true", user="app", launcher_env=env).end()
+    etc = Path(env["HEADWAY_ROOT"]) / "etc"
+    assert (etc / "passwd").read_text() == f"{PASSWD}\nuser1234:x:1234:77::/root:/bin/sh\n"
+    assert (etc / "group").read_text() == f"{GROUP}group77:x:77:\n"
+
+
+@pytest.mark.root
 @pytest.mark.parametrize("prefix", KERNELS.values(), ids=KERNELS)
 def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_path: Path, prefix: list[str]) -> None:
     env = image(tmp_path, None, None)
@@ -283,6 +307,7 @@ def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_p
     (outside / "passwd").write_text("precious")
     (root / "etc").symlink_to(outside)
     (root / "root").symlink_to("../outside")
+    (root / "tmp").symlink_to(outside)
     os.mkfifo(outside / "group")
     box = launch.prepare(["true"], user=ACCOUNT, passwd_line="a:x:20001:1::/:", group_line="a:x:20002:", open_root=True)
     run = launch.launch(box, launcher_env=env, prefix=prefix)

@@ -39,6 +39,9 @@ class FakeApi:
         config = {"Labels": self.labels, "Entrypoint": self.entrypoint}
         return {"Id": "c0ffee", "Name": f"/{name}", "Config": config, "State": self.state}
 
+    def inspect_image(self, image: str) -> dict[str, Any]:
+        return {}
+
     def kill(self, container: str, signal: str) -> None:
         self.done.append("kill")
 

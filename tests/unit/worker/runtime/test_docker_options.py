@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headway.jobfile import Network, Ulimit
+from headway.model.simulated_gpus import simulated_uuid
 from tests.support.worker_rig import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import LocalImage, StartOrder
@@ -60,6 +61,13 @@ def test_gpus_by_uuid_or_none_at_all() -> None:
     assert some["HostConfig"]["DeviceRequests"] == [
         {"Driver": "nvidia", "DeviceIDs": ["GPU-2", "GPU-1"], "Capabilities": [["gpu"]]}
     ]
+
+
+def test_no_device_is_asked_for_a_simulated_gpu() -> None:
+    """I11: each GPU task of a rehearsal failed after all its retries, for want of NVIDIA's toolkit."""
+    simulated = config(gpu_uuids=(simulated_uuid("n1", 0), simulated_uuid("n1", 1)))
+    assert simulated["Env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+    assert "DeviceRequests" not in simulated["HostConfig"]
 
 
 @pytest.mark.parametrize("drop_caps", [True, False])
@@ -118,6 +126,17 @@ def test_only_known_folders_are_mounted() -> None:
         "/headway-1/run": (f"{box}/run", False),
         "/headway-1/attempt": (f"{box}/attempt", False),
     }
+
+
+def test_a_home_of_ones_own_opens_no_code() -> None:
+    places = ("/root", "/root/.cache", "/root/nfs", "/root/code", "/root/code/below", "/tmp")
+    home = {place: Path(f"/homes{place}") for place in places}
+    order = an_order(code=Path("/mnt/code/1"))
+    found = container_config(order, BOX, ME, digest="d", pids_limit=99, home=home)["HostConfig"]["Mounts"]
+    mounts = {mount["Target"]: (mount["Source"], mount["ReadOnly"]) for mount in found}
+    closed = ("/root/code", "/root/code/below")
+    assert {place: mounts[place] for place in places} == {p: (f"/homes{p}", p in closed) for p in places}
+    assert len(found) == len(places) + 1
 
 
 def test_no_secret_of_the_task_is_in_the_engines_hands() -> None:

@@ -133,7 +133,8 @@ def test_what_lies_in_the_way_is_named(there: dict[str, tuple[int, str]], want: 
     ("volume", "bad"),
     [
         ("/", True),
-        ("/root", True),
+        ("/root", False),
+        ("/root/", False),
         ("/root/nfs/", False),
         ("//root//nfs", False),
         ("/a/../root/code", False),

@@ -1526,6 +1526,11 @@ export interface components {
             node_id: string;
             /** Gpu Uuids */
             gpu_uuids: string[];
+            /**
+             * Gpus Simulated
+             * @description its GPUs are only simulated: it gets no device
+             */
+            gpus_simulated: boolean;
             reason: components["schemas"]["Reason"] | null;
             /** Placed At */
             placed_at: number;
@@ -1559,10 +1564,13 @@ export interface components {
             dropped_bytes: number;
             /**
              * Image Id
-             * @description empty until it is known, in events, and for others than owner and admins
+             * @description empty until it is known, and for others than owner and admins
              */
             image_id: string;
-            /** Warnings */
+            /**
+             * Warnings
+             * @description of its end, then what could not be done after it; none for others
+             */
             warnings: string[];
             /**
              * Timeout S
@@ -4764,7 +4772,7 @@ export interface components {
          * @description The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits".
          * @enum {string}
          */
-        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
+        WaitWord: "held" | "may_still_run" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_promised_start" | "promise_moved" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "gpu_unavailable" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
     };
     responses: never;
     parameters: never;

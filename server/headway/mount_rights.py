@@ -1,0 +1,1 @@
+../../headway/mount_rights.py

@@ -1,0 +1,159 @@
+"""What it means that a container was not given its GPUs: who is at fault, and what to do. Pure.
+
+The texts are those of Docker Engine 20.10 to 28, of NVIDIA's container toolkit 1.8 to 1.17, and of CDI.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from headway.model.reasons import EndWord
+
+from ..ports import RuntimeRefused
+
+_TAIL = 200
+_MISSING = re.compile(
+    r"could not select device driver|unknown or invalid runtime name: nvidia|"
+    r'nvidia-(container-runtime|container-runtime-hook|container-toolkit|ctk|container-cli|cdi-hook)"?: '
+    r"(executable file not found|(stat [^:]*: )?no such file)"
+)
+_REQUIREMENT = re.compile(r"requirement error: (?:unsatisfied condition: (?P<wanted>[^,]+)|(?P<other>.*))")
+# The toolkit mounts the driver's files into the container's root. There only files of the image are in its way.
+_IN_IMAGE = re.compile(
+    r"mount error: .*?/(?:merged|rootfs)(?P<file>/\S*?): (?P<why>file exists|not a directory|is a directory|"
+    r"too many levels of symbolic links|no such file or directory)"
+)
+_CARD = re.compile(
+    r"unknown device|gpu is lost|device handle|insufficient permissions on device|"
+    r"unresolvable CDI devices [^:]*=(?!all\b)",
+    re.IGNORECASE,
+)
+_CDI = re.compile(r"CDI device inj|unresolvable CDI|failed to inject CDI|CDI registry", re.IGNORECASE)
+_MISMATCH = re.compile(r"driver/library version mismatch", re.IGNORECASE)
+_HANGS = re.compile(r"driver rpc error: timed out|deadline exceeded|hook.*(timed out|timeout)", re.IGNORECASE)
+_DRIVER = re.compile(
+    r"driver not loaded|load library failed|nvml error|initialization error|driver rpc error|cuda error|driver error",
+    re.IGNORECASE,
+)
+# The toolkit's own words, where it can't tell the image's part from the machine's.
+_UNSURE = re.compile(r"ldcache error|ldconfig|mount error", re.IGNORECASE)
+_HOOK = re.compile(r"error running \S*\s?hook|error executing hook|nvidia|nvml|libcuda", re.IGNORECASE)
+_HOOK_ENDED = re.compile(r"error (running|executing) [^,]*hook[^,]*")
+_MODE = re.compile(r"Auto-detected mode as '?\w+'?")
+
+
+class GpuFaultKind(enum.Enum):
+    """Who is at fault."""
+
+    NODE = "node"  # no container of this machine is given GPUs
+    CARD = "card"
+    IMAGE = "image"
+    UNSURE = "unsure"  # another container has to tell
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """``sentence`` says what is wrong and what to do, without its last full stop."""
+
+    kind: GpuFaultKind
+    sentence: str
+
+    def refusal(self, *, of_node: bool = False) -> RuntimeRefused:
+        """The end of an attempt that met it. ``of_node``: the machine already knew."""
+        if self.kind is GpuFaultKind.IMAGE:
+            return RuntimeRefused(self.sentence, word=EndWord.IMAGE_BAD)
+        return RuntimeRefused(self.sentence, word=EndWord.GPU_FAILED, elsewhere=True, of_node=of_node)
+
+
+def gpu_fault(text: str, node: str) -> GpuFault | None:
+    """What the engine's refusal of a container with GPUs means. None: it is not about the GPUs."""
+    if found := _REQUIREMENT.search(text):
+        return GpuFault(GpuFaultKind.IMAGE, _required(found, node))
+    if found := _IN_IMAGE.search(text):
+        return GpuFault(
+            GpuFaultKind.IMAGE,
+            f"The image's {found['file']} is in the way of a file of NVIDIA's driver, which the toolkit puts there "
+            f"({found['why']}). Build the image without files of the driver",
+        )
+    if _MISSING.search(text):
+        return GpuFault(GpuFaultKind.NODE, not_installed(node))
+    said = f" ({_tail(text)})"
+    if _MISMATCH.search(text):
+        return GpuFault(
+            GpuFaultKind.NODE,
+            f"NVIDIA's driver of {node} was updated while its old modules are loaded, so no container is given a GPU: "
+            f"an admin has to restart the machine, or load the modules anew{said}",
+        )
+    if _CARD.search(text):
+        return GpuFault(GpuFaultKind.CARD, f"{node} can't give this GPU to containers{said}")
+    if _CDI.search(text):
+        return GpuFault(
+            GpuFaultKind.NODE,
+            f"The container engine of {node} finds no CDI device of its GPUs: an admin has to write their list anew, "
+            f"with `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`{said}",
+        )
+    if _HANGS.search(text):
+        return GpuFault(GpuFaultKind.NODE, hangs(node))
+    if _UNSURE.search(text):
+        return GpuFault(GpuFaultKind.UNSURE, f"{node} could not give the GPU to the container{said}")
+    if _DRIVER.search(text):
+        return GpuFault(
+            GpuFaultKind.NODE,
+            f"NVIDIA's driver of {node} does not answer its container toolkit: an admin has to make `nvidia-smi` work "
+            f"there{said}",
+        )
+    if _HOOK.search(text):
+        return GpuFault(
+            GpuFaultKind.NODE,
+            f"NVIDIA's container toolkit of {node} fails: an admin has to make `nvidia-container-cli info` work there, "
+            f"or install it anew{said}",
+        )
+    return None
+
+
+def not_installed(node: str) -> str:
+    """Of a machine whose engine has no driver for GPUs."""
+    return (
+        f"The GPU runtime (NVIDIA's container toolkit) is not installed on worker {node}, or not for its engine: an "
+        "admin has to install it, and run `nvidia-ctk runtime configure` there"
+    )
+
+
+def hangs(node: str) -> str:
+    """Of a machine where a container with GPUs neither starts nor fails."""
+    return (
+        f"NVIDIA's container toolkit of {node} hangs when a container is given GPUs: an admin has to see whether "
+        "`nvidia-smi` and `nvidia-container-cli info` answer there"
+    )
+
+
+def no_gpu_offered(fault: str) -> str:
+    """The node's condition."""
+    return f"{fault}. Until then no task is given a GPU here."
+
+
+def _required(found: re.Match[str], node: str) -> str:
+    wanted = (found["wanted"] or "").strip()
+    if not wanted:
+        return f"What the image says in NVIDIA_REQUIRE_CUDA can't be read ({_cut(found['other'])}). Change that line"
+    return (
+        f"The image asks for {_cut(wanted)} (its NVIDIA_REQUIRE_CUDA), which the driver of {node} does not meet. Use "
+        "an image for an older CUDA, or ask an admin for a newer driver"
+    )
+
+
+def _tail(text: str) -> str:
+    """The last program's words, without those of the programs that called it."""
+    for mark in ("nvidia-container-cli: ", "stderr: "):
+        words = _cut(_MODE.sub("", text.partition(mark)[2]))
+        if words:
+            return words
+    hook = _HOOK_ENDED.search(text)
+    return _cut(hook[0] if hook else text.rpartition("OCI runtime create failed: ")[2])
+
+
+def _cut(text: str) -> str:
+    text = text.strip().removesuffix(": unknown").strip(" .")
+    return text if len(text) <= _TAIL else f"{text[: _TAIL - 1]}…"
