@@ -17,8 +17,10 @@ from . import schemas as s
 from . import wire
 from .peers.clients import ServiceClients
 
-# If TaskManager hangs, machines and jobs are shown without bookings before people give up.
+# If TaskManager hangs or is busy, machines are shown without bookings before people give up.
 _PATIENCE_S = 3.0
+# The list of jobs does not wait so long for a column.
+JOBS_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,13 @@ class Bookings:
         return not self.missing
 
 
-async def ask(services: ServiceClients) -> Bookings:
+async def ask(services: ServiceClients, *, patience_s: float = _PATIENCE_S) -> Bookings:
     """The bookings with GPUs and the sums of all, in one call. Never raises: what is not known is told."""
     of_gpus: dict[str, s.TaskBooking] = {}
     on_nodes: dict[str, s.BookedOnNode] = {}
     request = tm.ListBookingsRequest(gpus_only=True)
     try:
-        async with aclosing(services.tasks.parts("ListBookings", request, deadline_s=_PATIENCE_S)) as parts:
+        async with aclosing(services.tasks.parts("ListBookings", request, deadline_s=patience_s)) as parts:
             async for part in parts:
                 on_nodes |= {node.node_id: _on_node(node) for node in part.nodes}
                 for message in part.bookings:

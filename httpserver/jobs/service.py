@@ -118,7 +118,8 @@ class Jobs:
             owner=owner, states=[state.value for state in states], query=query, limit=limit, cursor=cursor
         )
         reply, booked = await asyncio.gather(
-            self._services.jobs.call("ListJobs", request), bookings.ask(self._services)
+            self._services.jobs.call("ListJobs", request),
+            bookings.ask(self._services, patience_s=bookings.JOBS_PATIENCE_S),
         )
         jobs = [job for message in reply.jobs if (job := _shown(message, account)) is not None]
         return s.JobList(

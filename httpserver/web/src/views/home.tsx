@@ -29,21 +29,23 @@ export function Home({ user }: { user: User }) {
           Submit a job
         </Link>
       </div>
-      <section aria-labelledby="home-gpus">
-        <h2 id="home-gpus">GPUs</h2>
-        {nodes.data === undefined && nodes.isError && <Failure error={nodes.error} again={() => void nodes.refetch()} />}
-        {nodes.isPending && <p>Loading …</p>}
-        {nodes.data !== undefined && <Cluster list={nodes.data} now={now} admin={user.admin} />}
-      </section>
       <div className="halves">
-        <section aria-labelledby="home-jobs">
-          <h2 id="home-jobs">My jobs</h2>
-          <Latest user={user} list={nodes.data} now={now} />
+        <section aria-labelledby="home-gpus">
+          <h2 id="home-gpus">GPUs</h2>
+          {nodes.data === undefined && nodes.isError && <Failure error={nodes.error} again={() => void nodes.refetch()} />}
+          {nodes.isPending && <p>Loading …</p>}
+          {nodes.data !== undefined && <Cluster list={nodes.data} now={now} admin={user.admin} />}
         </section>
-        <section aria-labelledby="home-queue">
-          <h2 id="home-queue">What waits</h2>
-          <Waiting now={now} />
-        </section>
+        <div className="mine">
+          <section aria-labelledby="home-jobs">
+            <h2 id="home-jobs">My jobs</h2>
+            <Latest user={user} list={nodes.data} now={now} />
+          </section>
+          <section aria-labelledby="home-queue">
+            <h2 id="home-queue">What waits</h2>
+            <Waiting now={now} />
+          </section>
+        </div>
       </div>
     </>
   );

@@ -115,7 +115,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             </div>
             {node.gpus.length > 0 && (
               <div className="scroll">
-                <table>
+                <table className="wide">
                   <thead>
                     <tr>
                       <th>GPU</th>
@@ -129,14 +129,16 @@ export function Nodes({ admin }: { admin: boolean }) {
                   <tbody>
                     {node.gpus.map((gpu) => (
                       <tr key={gpu.uuid}>
-                        <td title={gpu.uuid}>
+                        <td className="holds" title={gpu.uuid}>
                           {gpu.index}: {gpu.model}
                           {gpu.simulated && !/simulated/i.test(gpu.model) && " (simulated)"}
                         </td>
                         {GPU_COLUMNS.map((column) => (
-                          <td key={column.key}>{gpuCell(gpu, column)}</td>
+                          <td key={column.key} data-label={column.head.toLowerCase()}>
+                            {gpuCell(gpu, column)}
+                          </td>
                         ))}
-                        <td>
+                        <td data-label="state">
                           {gpuWord(gpu).word} {gpu.note}
                         </td>
                         <td className="holds">
