@@ -68,3 +68,6 @@ def test_who_has_the_gpus_when_one_is_free_and_what_waits(
     expect(gpus).to_contain_text("4 of 4 GPUs free now.")
     expect(mine.locator('[data-label="GPUs"]')).to_have_text("–")
     expect(page.get_by_text("No task waits.")).to_be_visible()
+    # What is known of the machines serves the form, too.
+    page.get_by_role("link", name="Submit a job").click()
+    expect(page.get_by_label("Job name")).to_be_visible()
