@@ -15,6 +15,7 @@ from headway.logs import get_logger
 from headway.metrics.endpoint import MetricsEndpoint
 from headway.metrics.process import Metrics
 from headway.mount import Layout, MountProbe
+from headway.responsive import stay_responsive
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
 from headway.store import Database, Timers
@@ -81,6 +82,7 @@ async def serve(config: HeadwayConfig) -> None:
     """
     service = Service("httpserver")
     await build(service, config)
+    stay_responsive()
     await service.run()
 
 

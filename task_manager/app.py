@@ -138,7 +138,7 @@ async def build(
         resources = Peer("ResourceManager", resource_manager, token=token, clock=clock)
         service.on_stop(resources.close)
         nodes = NodeSourcePeer(resources)
-    hub = QueueEventHub()
+    hub = QueueEventHub(clock)
     engine = Engine(db, clock, settings, order, hub, wire.outgoing_event)
     workers = workers or WorkerConnections(token, clock)
     service.on_stop(workers.close)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 
+from headway.clock import Clock, SystemClock
 from headway.errors import Stopping, Unavailable
 from headway.ids import AttemptId
 
@@ -25,7 +26,8 @@ class _Watcher:
 class QueueEventHub:
     """Each watcher gets the latest state of each attempt that changed since its last look; no history piles up."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._watchers: list[_Watcher] = []
         self._closed = False
         self._closing = asyncio.Event()
@@ -54,8 +56,10 @@ class QueueEventHub:
         """Returns when all watches end."""
         await self._closing.wait()
 
-    async def watch(self) -> AsyncGenerator[tuple[list[Attempt], bool], None]:
+    async def watch(self, *, every_s: float = 0.0) -> AsyncGenerator[tuple[list[Attempt], bool], None]:
         """Changes from now on: attempts as they are now, and whether the queue changed. The first item is empty.
+
+        Changes come at most once in ``every_s``: of an attempt that changes faster, only the latest state is told.
 
         Raises:
             Unavailable: the watcher was too slow; it has to start anew.
@@ -74,6 +78,8 @@ class QueueEventHub:
                     pending, changed = watcher.pending, watcher.queue_changed
                     watcher.pending, watcher.queue_changed = {}, False
                     yield list(pending.values()), changed
+                    if every_s:
+                        await self._clock.sleep(every_s)
                     continue
                 watcher.wake.clear()
                 await watcher.wake.wait()

@@ -28,6 +28,7 @@ from .hub import QueueEventHub
 log = get_logger(__name__)
 
 _VIEWS_IN_ONE_MESSAGE = 100  # they take a few milliseconds; then other calls get their turn
+_CHANGES_EVERY_S = 0.25  # a short task changes several times in that, and pages need only the last
 
 
 class TaskManagerService(TaskManagerServicer):
@@ -107,7 +108,7 @@ class TaskManagerService(TaskManagerServicer):
         return await self._queries.locate(convert.task_id(request.task), request.number)
 
     async def WatchAttempts(self, request: pb.WatchAttemptsRequest, context: Any) -> AsyncIterator[pb.AttemptChanges]:
-        async with contextlib.aclosing(self._hub.watch()) as changes:
+        async with contextlib.aclosing(self._hub.watch(every_s=_CHANGES_EVERY_S)) as changes:
             async for attempts, queue_changed in changes:
                 # The first message is empty: after it the watcher misses nothing.
                 for start in range(0, max(1, len(attempts)), _VIEWS_IN_ONE_MESSAGE):

@@ -17,6 +17,7 @@ from headway.lifecycle import Service
 from headway.logs import get_logger
 from headway.metrics import open_metrics
 from headway.mount import Layout
+from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
@@ -63,6 +64,7 @@ async def serve(config: HeadwayConfig) -> None:
     """
     service = Service("worker")
     await build(service, config)
+    stay_responsive()
     await service.run()
 
 

@@ -11,6 +11,7 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
+from headway.safe_text import valid_text
 from headway.states import AttemptEventKind
 
 from .box import StopWord
@@ -73,8 +74,8 @@ def engine_image(image: EngineImage, *, ours: bool, show_names: bool) -> rm.Engi
     shown = ours or show_names
     return rm.EngineImage(
         id=image.id,
-        names=image.names if shown else (),
-        repo_digests=image.repo_digests if shown else (),
+        names=[valid_text(name) for name in image.names] if shown else (),
+        repo_digests=[valid_text(name) for name in image.repo_digests] if shown else (),
         bytes=image.size_bytes,
         ours=ours,
     )
@@ -128,8 +129,8 @@ def report(
         kind=kind,
         at=at,
         generation=generation,
-        container_id=record.container_id,
-        image_id=record.image_id,
+        container_id=valid_text(record.container_id),
+        image_id=valid_text(record.image_id),
         timeout_s=record.counted_s,
         accepted_at=times.accepted_at,
         container_started_at=times.container_started_at,
@@ -140,7 +141,7 @@ def report(
     )
     if decision is not None:
         message.reason.CopyFrom(convert.end_reason_to_pb(decision.reason))
-        message.warnings.extend(decision.warnings)
+        message.warnings.extend(valid_text(warning) for warning in decision.warnings)
         message.retry_elsewhere = decision.elsewhere
         message.engine_away = decision.engine_away
     return message
@@ -160,14 +161,14 @@ def late_warnings(record: AttemptRecord, *, node_id: str, incarnation: int) -> t
 def gpu(reading: GpuReading) -> rm.Gpu:
     return rm.Gpu(
         uuid=reading.uuid,
-        model=reading.model,
+        model=valid_text(reading.model),
         memory_bytes=reading.memory_bytes,
         index=reading.index,
         pci_bus_id=reading.pci_bus_id,
         simulated=reading.simulated,
         sick=reading.sick,
         busy_outside=reading.busy_outside,
-        note=reading.note,
+        note=valid_text(reading.note),
         **readings_of(reading),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from .guard_list import BadList, Change, Guard
 
@@ -22,7 +23,7 @@ def mutated(text: str, guard: Guard) -> str:
         after = _without(text, guard)
     if guard.file.endswith(".py"):
         try:
-            same = ast.dump(ast.parse(after)) == ast.dump(ast.parse(text))
+            same = ast.dump(ast.parse(after)) == _meaning(text)
         except SyntaxError as error:
             raise BadList(f"{guard.name}: {guard.file} is no Python without it: {error}.") from error
         if same:
@@ -30,9 +31,20 @@ def mutated(text: str, guard: Guard) -> str:
     return after
 
 
+# The guards of one file stand together in their list: what they have in common is read once.
+@lru_cache(maxsize=4)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@lru_cache(maxsize=4)
+def _meaning(text: str) -> str:
+    return ast.dump(_tree(text))
+
+
 def _without(text: str, guard: Guard) -> str:
     number = text.count("\n", 0, text.index(guard.quoted)) + 1
-    node = next((one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt) and one.lineno == number), None)
+    node = next((one for one in ast.walk(_tree(text)) if isinstance(one, ast.stmt) and one.lineno == number), None)
     if node is None:
         raise BadList(f"{guard.name}: no statement begins at line {number} of {guard.file}.")
     if guard.change is Change.DELETE:

@@ -10,6 +10,7 @@ from ..errors import InvalidInput
 from ..ids import AttemptId, JobId, TaskId
 from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Network, Priority, ResourceSpec, TaskSpec, Ulimit
 from ..model.reasons import EndReason, EndWord, WaitReason, WaitWord
+from ..safe_text import valid_text
 from .columns import columns
 from .v1 import common_pb2 as pb
 
@@ -171,7 +172,8 @@ def end_reason(message: pb.EndReason) -> EndReason:
 
 
 def end_reason_to_pb(reason: EndReason) -> pb.EndReason:
-    return pb.EndReason(word=reason.word.value, exit_code=reason.exit_code, signal=reason.signal, detail=reason.detail)
+    detail = valid_text(reason.detail)
+    return pb.EndReason(word=reason.word.value, exit_code=reason.exit_code, signal=reason.signal, detail=detail)
 
 
 def wait_reason(message: pb.WaitReason) -> WaitReason:
@@ -179,7 +181,7 @@ def wait_reason(message: pb.WaitReason) -> WaitReason:
 
 
 def wait_reason_to_pb(reason: WaitReason) -> pb.WaitReason:
-    return pb.WaitReason(word=reason.word.value, sentence=reason.sentence)
+    return pb.WaitReason(word=reason.word.value, sentence=valid_text(reason.sentence))
 
 
 def problem(message: pb.Problem) -> errors.Problem:
@@ -197,10 +199,10 @@ def problem(message: pb.Problem) -> errors.Problem:
 def problem_to_pb(value: errors.Problem) -> pb.Problem:
     return pb.Problem(
         pointer=value.pointer,
-        message=value.message,
+        message=valid_text(value.message),
         line=value.line,
         column=value.column,
-        word=value.word,
+        word=valid_text(value.word),
         allowed=value.allowed,
         suggestion=value.suggestion,
     )

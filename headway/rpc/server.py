@@ -26,6 +26,7 @@ from grpc_reflection.v1alpha import reflection
 from ..errors import HeadwayError, InvalidInput, PortTaken, Stopping
 from ..lifecycle import Service
 from ..logs import bound, get_logger
+from ..safe_text import valid_text
 from .errors_map import (
     MAX_MESSAGE_BYTES,
     MAX_METADATA_BYTES,
@@ -288,5 +289,5 @@ async def _abort(context: Any, method: str, error: Exception) -> None:
             f"Something inside failed; the service's log has it under request id {request_id}.",
             extra={"request_id": request_id},
         )
-    message = error.message if len(error.message) <= 1_000 else f"{error.message[:1_000]}…"
+    message = valid_text(error.message if len(error.message) <= 1_000 else f"{error.message[:1_000]}…")
     await context.abort(status_of(error), message, trailing_metadata=((PROBLEM_KEY, problem_bytes(error)),))

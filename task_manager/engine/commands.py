@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from headway.frozen import replace
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import TaskState

@@ -7,9 +7,8 @@ end of a lost attempt counts as long as its task has not begun again.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headway.errors import Fenced, Unavailable
+from headway.frozen import replace
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.attempt_facts import merged

@@ -8,10 +8,11 @@ says so, with its number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from headway.backoff import grown_s
+from headway.frozen import replace
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import TaskState

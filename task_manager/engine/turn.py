@@ -7,9 +7,10 @@ arrivals, then one pass over the queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from headway.frozen import replace
 from headway.ids import AttemptId, NodeId, TaskId
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord

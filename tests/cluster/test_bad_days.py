@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,18 @@ def assert_every_task_ran_once(cluster: Cluster, job_id: str, within_s: float = 
         assert cluster.client.log(job_id, task["name"]) == f"begin {number}\n".encode()
 
 
-@pytest.fixture
-def fifty(tmp_path: Path):
-    with a_cluster(tmp_path, worker__cpus=2, worker__memory_bytes=8 << 30) as cluster:
+@pytest.fixture(scope="module")
+def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with a_cluster(tmp_path_factory.mktemp("fifty"), worker__cpus=2, worker__memory_bytes=8 << 30) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def fifty(one_cluster: Cluster) -> Cluster:
+    """Room for fifty tasks. All of it runs, whatever the test before has killed."""
+    one_cluster.start()
+    one_cluster.wait_ready()
+    return one_cluster
 
 
 @pytest.mark.parametrize("victim", [*SERVICES, "n1"])
@@ -122,7 +131,7 @@ def test_a_lost_machine_of_two_has_its_tasks_run_elsewhere(tmp_path: Path):
         resource_manager__suspect_after_s=3,
         resource_manager__down_after_s=6,
     ) as cluster:
-        job_id = cluster.client.submit(a_job(scripted_task("a", run_s=40)))["id"]
+        job_id = cluster.client.submit(a_job(scripted_task("a", run_s=25)))["id"]
         soon(lambda: cluster.client.job(job_id)["tasks"][0]["state"] == "RUNNING")
         time.sleep(2.5)  # at least one heartbeat under an enforced lease
         node = cluster.client.job(job_id)["tasks"][0]["attempts"][0]["node_id"]

@@ -92,15 +92,15 @@ def never_two_at_once(client: Client, *jobs: str) -> None:
 @pytest.mark.parametrize("service", ["task_manager", "job_manager"])
 def test_every_job_ends_though_a_database_is_an_old_copy(cluster: Cluster, service: str) -> None:
     client, copies = cluster.client, Copies(cluster)
-    ends = submitted(client, 12, resources=GPU)
-    runs_on = submitted(client, 45, resources=GPU)
+    ends = submitted(client, 8, resources=GPU)
+    runs_on = submitted(client, 35, resources=GPU)
     cancelled = submitted(client, 600, resources=GPU)
     reach(client, "RUNNING", ends, runs_on, cancelled)
     was_queued = submitted(client, 1, resources={"cpus": 4, "memory": "64MiB"})
     copies.put_aside(service)
     # All of this is forgotten.
     client.act("cancel", cancelled)
-    came_later = submitted(client, 30, resources=GPU)
+    came_later = submitted(client, 25, resources=GPU)
     quick = submitted(client, 0)
     assert client.wait(ends, timeout_s=40)["state"] == "SUCCEEDED"
     assert client.wait(quick, timeout_s=40)["state"] == "SUCCEEDED"
@@ -156,7 +156,7 @@ def test_a_task_that_task_manager_lost_is_not_run_twice_at_once(cluster: Cluster
     big = {"cpus": 4, "memory": "64MiB"}
     blockers = [submitted(client, 6, resources=big) for _ in range(2)]
     reach(client, "RUNNING", *blockers)
-    waits = submitted(client, 40, resources=big)
+    waits = submitted(client, 25, resources=big)
     copies.put_aside("task_manager")
     reach(client, "RUNNING", waits)
     (first,) = first_attempts(client, waits)

@@ -186,6 +186,7 @@ async def test_a_restarted_worker_finds_what_runs(subject: Subject) -> None:
     assert (await end_of(subject, attempt)).exit_code == 0
 
 
+@pytest.mark.slow
 async def test_a_lease_that_is_not_renewed_ends_it(subject: Subject) -> None:
     runtime, renewed, left = subject.runtime, an_attempt("renewed"), an_attempt("left")
     until = boottime_ns() + 4 * SECOND

@@ -229,6 +229,15 @@ def test_orders_from_outside_reach_the_container(attempt: Attempts) -> None:
     assert (end.reason, end.stop_word, end.signal) == (BoxEnd.STOPPED, StopWord.CANCELLED, signal.SIGTERM)
 
 
+def test_a_shell_stands_still_while_its_program_saves(attempt: Attempts) -> None:
+    run = attempt.sh(
+        """sh -c "trap 'sleep 0.2; echo saved; exit' TERM; echo up; while :; do sleep 0.05; done" | cat && echo after"""
+    ).prints(b"up")
+    boxes.write_stop(run.box, StopWord.CANCELLED)
+    assert run.end().signal == signal.SIGTERM
+    assert run.out() == b"up\nsaved\n"
+
+
 def test_a_fork_bomb_is_ended(attempt: Attempts) -> None:
     run = attempt.sh("trap '' TERM; bomb() { bomb | bomb & bomb; }; bomb 2>/dev/null", timeout_ms=700, grace_ms=200)
     end = run.end(10)

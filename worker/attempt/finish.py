@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 
 from headway.backoff import Backoff
 from headway.errors import HeadwayError, MountUnavailable, StoreFull
+from headway.frozen import replace
 from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
 from headway.units import format_size

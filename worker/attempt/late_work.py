@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from headway.backoff import Backoff
 from headway.errors import HeadwayError, MountUnavailable
 from headway.logs import get_logger
+from headway.safe_text import printable_text
 
 from .. import wire
 from ..model import AttemptRecord
@@ -45,7 +46,7 @@ class LateWork:
 
     async def warn(self, work: str, sentence: str) -> None:
         """This could not be done. It is stored before it is told: a restarted Worker has to take it back one day."""
-        record = self._record
+        record, sentence = self._record, printable_text(sentence)  # names of files may hold any bytes
         if record.late.get(work) == sentence:
             return
         log.warning("attempt.late_work_failed", attempt=str(record.attempt), work=work, reason=sentence)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.jobfile.spec import Entrypoint, RunAs
 from headway.model.reasons import EndReason, EndWord
+from headway.safe_text import printable_text
 from headway.units import format_size
 
 from ..box import EndRecord, StartStage
+from ..container_paths import DATASETS_DIR
 from ..model import LaunchAttempt
 from ..ports import LocalImage
 from .launch_spec import argv, image_entrypoint, working_dir
@@ -23,7 +25,15 @@ _QUOTED = 200
 # What the system's own words add to the launcher's.
 _ERRNO_WORDS = re.compile(r" \((Exec format error|Permission denied|Operation not permitted)\)$")
 # Faults of a machine, whoever asked.
-_OF_MACHINE = frozenset({"EIO", "ENOMEM", "EAGAIN", "EMFILE", "ENFILE", "ESTALE", "ENOTCONN", "ETIMEDOUT", "ETXTBSY"})
+_OF_MACHINE = frozenset(
+    {"EIO", "ENOMEM", "EAGAIN", "EMFILE", "ENFILE", "ESTALE", "ENOTCONN", "ETIMEDOUT", "ETXTBSY", "ENOSPC", "EDQUOT"}
+)
+# The launcher's words for a file that is there while something that it needs is not. At the end of its sentence, since
+# the names before them may hold any word.
+_IS_THERE = re.compile(
+    r"(?:which is not there|interpreter \S* is found|for another system or libc|loader \(its interpreter\) is not"
+    r"|the interpreter it names, or its loader, is not|which is there and can't be run(?: \([^()]*\))?)$"
+)
 _OF_PROGRAM = frozenset(
     {"ENOENT", "ENOTDIR", "EACCES", "EPERM", "ENOEXEC", "ELOOP", "ELIBBAD", "EISDIR", "EINVAL", "ENAMETOOLONG"}
 )
@@ -73,7 +83,7 @@ def start_fault(record: EndRecord, node: str, asked: StartAsked) -> EndReason:
     reason: EndReason | None = None
     if record.stage is StartStage.IMAGE:
         reason = EndReason(EndWord.IMAGE_BAD, detail=f"It was not started: {said or errno}.")
-    elif errno not in _OF_MACHINE:
+    elif errno not in _OF_MACHINE and not _is_read_only(errno, asked):
         match record.stage:
             case StartStage.EXEC:
                 reason = _of_program(errno, said, asked)
@@ -81,9 +91,16 @@ def start_fault(record: EndRecord, node: str, asked: StartAsked) -> EndReason:
                 reason = _of_working_dir(errno, said, asked)
             case StartStage.USER:
                 reason = _of_user(errno, said, asked)
-    return reason or EndReason(
+    reason = reason or EndReason(
         EndWord.START_FAILED, detail=f"Its process could not be started on {node}: {record.error or errno}."
     )
+    # Names of files and an image's config may hold anything.
+    return replace(reason, detail=printable_text(reason.detail))
+
+
+def _is_read_only(errno: str, asked: StartAsked) -> bool:
+    """Whether a file system went read-only by itself. A dataset always is."""
+    return errno == "EROFS" and not f"{asked.working_dir}/".startswith(f"{DATASETS_DIR}/")
 
 
 def _of_program(errno: str, said: str, asked: StartAsked) -> EndReason | None:
@@ -117,7 +134,7 @@ def _of_program(errno: str, said: str, asked: StartAsked) -> EndReason | None:
 
 def _is_there(said: str) -> bool:
     """Whether the launcher found the file, and something that it needs is missing."""
-    return bool(re.search(r"interpreter|loader", said))
+    return not said.startswith("no program ") and bool(_IS_THERE.search(said))
 
 
 def _by_number(errno: str, asked: StartAsked) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import TypeVar
 
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
+from headway.frozen import replace
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.model.simulated_gpus import is_simulated
@@ -117,8 +117,19 @@ class TaskExecutor:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
                 decision, end = await self._after_crash(error)
             self._context.alarms.cancel(self._alarm)
-            await self._finish.record_end(decision, end)
+            await self._record_end(decision, end)
         await self._finish.clean_up()
+
+    async def _record_end(self, decision: EndDecision, end: EndRecord | None) -> None:
+        """The end is told, whatever its sentences hold: without them, where they can't be written or sent."""
+        try:
+            await self._finish.record_end(decision, end)
+        except Exception as error:
+            if self.record.stage is not AttemptStage.LIVE:
+                raise
+            log.error("attempt.end_without_words", attempt=str(self.record.attempt), exc=error)
+            bare = replace(decision, reason=replace(decision.reason, detail=""), warnings=())
+            await self._finish.record_end(bare, end)
 
     async def _after_crash(self, error: Exception) -> tuple[EndDecision, EndRecord | None]:
         """The attempt is ended. What its launcher wrote down before still counts."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from headway.safe_text import printable_text, valid_text
+
 from .files import encode_value, number, open_regular, optional_number, read_pairs, read_small, write_atomic
 from .layout import Box
 from .records import BoxEnd, BoxError, BoxStopOrder, EndRecord, StartedRecord, StartStage, StopWord
@@ -147,7 +149,7 @@ def read_end(box: Box) -> EndRecord | None:
             signal=optional_number(path, "signal", pairs),
             stop_word=StopWord(pairs["stop_word"]) if pairs.get("stop_word") else None,
             errno=pairs.get("errno") or None,
-            error=pairs.get("error") or None,
+            error=valid_text(pairs.get("error", "")) or None,
             stage=StartStage(pairs["stage"]) if pairs.get("stage") else None,
             started_wall_ns=optional_number(path, "started_wall_ns", pairs),
             ended_wall_ns=optional_number(path, "ended_wall_ns", pairs) or 0,
@@ -159,7 +161,7 @@ def read_end(box: Box) -> EndRecord | None:
             stderr_bytes=optional_number(path, "stderr_bytes", pairs) or 0,
             dropped_bytes=optional_number(path, "dropped_bytes", pairs) or 0,
             left=optional_number(path, "left", pairs) or 0,
-            left_names=pairs.get("left_names", ""),
+            left_names=printable_text(pairs.get("left_names", "")),
         )
     except ValueError as error:
         raise BoxError(f"{path}: {error}") from error

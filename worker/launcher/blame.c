@@ -81,7 +81,10 @@ static void blame_script(const char *path, char *line, int error, struct failure
     bool windows = line[strcspn(line, "\n")] == '\n' && strcspn(line, "\r") + 1 == strcspn(line, "\n");
 
     name[strcspn(name, " \t\r\n")] = '\0';
-    if (windows && error == ENOENT)
+    if (*name == '\0')
+        fail(failure, STAGE_EXEC, error, "the first line of %.90s is #! and names no interpreter (%s)", path,
+             strerror(error));
+    else if (windows && error == ENOENT)
         fail(failure, STAGE_EXEC, error,
              "the first line of %.90s ends as on Windows, with a carriage return, so no interpreter %.60s is found",
              path, name);
@@ -143,7 +146,7 @@ void blame_exec(const char *path, int error, struct failure *failure)
     }
     size_t size = read_head(path, head);
     head[size] = '\0';
-    if (size > 2 && memcmp(head, "#!", 2) == 0)
+    if (size >= 2 && memcmp(head, "#!", 2) == 0)
         blame_script(path, (char *)head, error, failure);
     else if (size >= SELFMAG && memcmp(head, ELFMAG, SELFMAG) == 0)
         blame_program(path, head, size, error, failure);

@@ -282,6 +282,8 @@ static int become(uid_t effective)
     return setresuid((uid_t)-1, effective, (uid_t)-1);
 }
 
+static int workdir_error; /* of the first folder that could not be made; a chdir would only say that it is not there */
+
 /* First as the user: a mount with root_squash refuses root. Then as root: the image may refuse the user. */
 static void make_workdir(const char *path, const struct identity *identity, bool privileged)
 {
@@ -292,12 +294,18 @@ static void make_workdir(const char *path, const struct identity *identity, bool
         at += strcspn(at, "/");
         char kept = *at;
         *at = '\0';
-        if (mkdir(copy, 0755) < 0 && privileged && (errno == EACCES || errno == EPERM)) {
-            if (become(0) == 0 && mkdir(copy, 0755) == 0 && lchown(copy, identity->uid, identity->gid) < 0)
+        int error = mkdir(copy, 0755) < 0 ? errno : 0;
+        if (privileged && (error == EACCES || error == EPERM)) {
+            error = become(0) == 0 && mkdir(copy, 0755) == 0 ? 0 : errno;
+            if (error == 0 && lchown(copy, identity->uid, identity->gid) < 0) {
+                error = errno;
                 rmdir(copy);
+            }
             if (become(identity->uid) < 0)
                 _exit(127);
         }
+        if (workdir_error == 0 && error != EEXIST)
+            workdir_error = error;
         *at = kept;
     }
     free(copy);
@@ -307,7 +315,7 @@ static bool enter_workdir(const char *path, struct failure *failure)
 {
     if (chdir(path) == 0)
         return true;
-    return blame_workdir(path, errno, failure);
+    return blame_workdir(path, errno == ENOENT && workdir_error != 0 ? workdir_error : errno, failure);
 }
 
 static bool drop_capabilities(void)

@@ -2,15 +2,16 @@
  *
  * It enforces the timeout, the grace and the lease without help from outside the container. It copies stdout
  * and stderr into spools on the local disk, and writes the end record before it ends. The binary is static and
- * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2700 lines of C,
- * and 86 kB built for x86-64.
+ * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 3000 lines of C,
+ * and 87 kB built for x86-64.
  *
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   proof.c      whether box and mounts are those that the Worker made
  *   container.c  /root, /tmp, passwd and group lines, the user, the working folder, the child up to its exec
  *   blame.c      which file of the image is at fault when that fails
- *   processes.c  who lives in the container, and who of them is told first that the end comes
+ *   processes.c  who lives in the container, and what is known of them
+ *   ending.c     who of them is told first that the end comes, and who next
  *   spool.c      stdout and stderr to disk, with an index of times
  *   namespace.c  no part of this: a user namespace for the Worker, which starts the program for it
  */
@@ -175,23 +176,55 @@ bool blame_workdir(const char *path, int error, struct failure *failure);
 
 /* --- processes.c ---------------------------------------------------------------------------------- */
 
+#define PROCESSES 16384
+
 struct process {
-    pid_t pid, parent;
+    pid_t pid, parent, group;
     char state;
     bool ours;
     char name[16];    /* as the kernel cuts it */
     uint64_t started; /* ticks since boot: a number that was given again is another process */
 };
 
+/* What does nothing but run others: it can't save anything, and goes on once they have ended. */
+enum waiter {
+    NONE,
+    SHELL,  /* it waits for one pipe at a time */
+    WAITER, /* it waits for all of its children */
+    RELAY,  /* the same, and it copies their output: it is not to be stopped */
+};
+
 /* All processes of the container but the launcher, in a table that the next call fills anew. Outside of one (tests)
  * these are the launcher's descendants: it is their reaper, so nobody escapes by a double fork. */
 size_t list_processes(bool is_init, const struct process **table);
-/* Those who are to end before all others: the main process. Where that is a shell which can't forward a signal, the
- * program that it waits for. */
-size_t first_to_end(bool is_init, pid_t main_pid, struct process *chosen, size_t room);
-bool is_gone(const struct process *process);
-/* To all processes of the container but these. */
-void signal_others(bool is_init, int number, const struct process *these, size_t count);
+bool lives(const struct process *process);
+bool is_same(const struct process *one, const struct process *other);
+/* False: it has ended. */
+bool look_again(const struct process *process, struct process *now);
+/* Whether a signal is in a set of its status, as "SigIgn:" or "SigCgt:". */
+bool has_signal(pid_t pid, const char *set, int number);
+enum waiter waiter_kind(pid_t pid);
+bool may_see_pipes(pid_t pid);
+/* The pipe behind a descriptor. 0: something else is there, or nobody may know. */
+uint64_t pipe_at(pid_t pid, int fd);
+/* Whether a process has the end of a pipe that is written, or read. */
+bool has_end_of(pid_t pid, uint64_t pipe, bool writing);
+
+/* --- ending.c ------------------------------------------------------------------------------------- */
+
+struct ending {
+    bool is_init;
+    pid_t main_pid;
+    ns_t kill_at;
+    ns_t quiet_at; /* since when nobody lives who was told; 0: somebody does */
+    int rounds;
+    bool rest_told, readers_told;
+};
+
+/* Tells those who are next that the end comes, once those who were told before have ended. To be called until everybody
+ * is gone. Who is told gets TERM, and CONT: a stopped process would not see it. */
+void tell_next(struct ending *ending, struct box *box, ns_t now);
+void kill_everybody(bool is_init);
 
 /* --- spool.c -------------------------------------------------------------------------------------- */
 

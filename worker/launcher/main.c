@@ -20,13 +20,14 @@
 
 #define ORDERS_EVERY (5 * SECOND)            /* in case an event was missed */
 #define ORDERS_EVERY_WITHOUT_EVENTS SECOND
-#define LOOK_WHILE_ENDING (100 * MS)         /* processes of `docker exec` are not our children: no SIGCHLD */
+#define LOOK_WHILE_ENDING (100 * MS)         /* who is not our child makes no SIGCHLD */
+#define LOOK_AT_FIRST (10 * MS)              /* most programs end soon after their TERM */
+#define AT_FIRST (2 * SECOND)
 #define KILL_AGAIN (20 * MS)
 #define KILL_PATIENCE (30 * SECOND)          /* for a process that hangs in the kernel */
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk blocks the program so long, then output is dropped */
 #define DEADLINE_DRIFT (2 * SECOND)
 #define LEFT_NAMES 5
-#define FIRST_AT_MOST 64
 #define FOREIGN_BOX 120 /* the exit code where something of the image is in the place of the box */
 
 enum phase { STARTING, RUNNING, ENDING, KILLING };
@@ -49,9 +50,8 @@ struct launcher {
     ns_t kill_at, killed_at, look_at, orders_at;
     const char *reason; /* set when something other than the program ends the attempt */
     const char *stop_word;
-    struct process first[FIRST_AT_MOST]; /* who got the TERM before all others */
-    size_t first_count;
-    bool rest_told;
+    struct ending ending;
+    ns_t ending_at;
     bool killed_outside;
     struct failure failure;
     int64_t oom_kills_before;
@@ -161,22 +161,14 @@ static void kill_all(struct launcher *l, ns_t now)
         l->phase = KILLING;
         l->killed_at = now;
     }
-    signal_others(l->is_init, SIGKILL, NULL, 0);
+    kill_everybody(l->is_init);
     l->look_at = now + KILL_AGAIN;
 }
 
-/* TERM for all others, once those who were told first have ended: a program that saves its work needs its helpers. */
-static void end_the_rest(struct launcher *l)
+static void go_on_ending(struct launcher *l, ns_t now)
 {
-    bool waits = false;
-
-    for (size_t i = 0; i < l->first_count && !l->ended; i++)
-        waits = waits || !is_gone(&l->first[i]);
-    if (l->rest_told || waits)
-        return;
-    l->rest_told = true;
-    signal_others(l->is_init, SIGTERM, l->first, l->first_count);
-    signal_others(l->is_init, SIGCONT, l->first, l->first_count);
+    tell_next(&l->ending, &l->box, now);
+    l->look_at = now + (now - l->ending_at < AT_FIRST ? LOOK_AT_FIRST : LOOK_WHILE_ENDING);
 }
 
 /* The first reason counts. A later one can only shorten the grace. */
@@ -184,24 +176,17 @@ static void end_for(struct launcher *l, const char *reason, const char *word, ns
 {
     if (l->phase == KILLING)
         return;
-    l->kill_at = earlier(l->kill_at, now + grace);
+    l->kill_at = l->ending.kill_at = earlier(l->kill_at, now + grace);
     if (l->phase == ENDING)
         return;
-    bool started = l->phase == RUNNING;
     say(&l->box, "ending: %s %s, grace %lld ms", reason, word, (long long)(grace / MS));
     l->reason = reason;
     l->stop_word = word;
     l->phase = ENDING;
-    /* Before it runs there is nobody of the user's to be told first. */
-    if (started)
-        l->first_count = first_to_end(l->is_init, l->main_pid, l->first, FIRST_AT_MOST);
-    for (size_t i = 0; i < l->first_count; i++) {
-        say(&l->box, "TERM goes to %s (%d) first", l->first[i].name, (int)l->first[i].pid);
-        kill(l->first[i].pid, SIGTERM);
-        kill(l->first[i].pid, SIGCONT); /* a stopped process would not see the TERM */
-    }
-    l->look_at = now + LOOK_WHILE_ENDING;
-    end_the_rest(l);
+    l->ending_at = now;
+    l->ending.is_init = l->is_init;
+    l->ending.main_pid = l->main_pid;
+    go_on_ending(l, now);
 }
 
 static void move_deadline(struct launcher *l, bool changed)
@@ -387,9 +372,7 @@ static void run(struct launcher *l)
             }
         }
         if (l->phase == ENDING)
-            end_the_rest(l);
-        if (l->phase == ENDING && now >= l->look_at)
-            l->look_at = now + LOOK_WHILE_ENDING;
+            go_on_ending(l, now);
     }
 }
 

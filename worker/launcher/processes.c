@@ -1,17 +1,18 @@
-/* Who lives in the container, and who of them is told first that the end comes. */
+/* Who lives in the container, and what is known of them. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define PROCESSES 16384
-#define SHELLS_DEEP 8 /* a script that runs a script that runs a program */
 
 static struct process processes[PROCESSES];
 
@@ -36,22 +37,25 @@ static bool read_process(pid_t pid, struct process *process)
         process->pid = pid;
         process->state = after[2];
         process->parent = atoi(at);
-        for (int words = 0; words < 18 && at != NULL; words++)
-            if ((at = strchr(at, ' ')) != NULL)
-                at++;
+        process->group = (at = strchr(at, ' ')) != NULL ? atoi(at + 1) : 0;
+        for (int words = 0; words < 17 && at != NULL; words++)
+            at = strchr(at + 1, ' ');
         process->started = at != NULL ? strtoull(at, NULL, 10) : 0;
     }
     free(text);
     return found;
 }
 
-static bool lives(const struct process *process) { return strchr("ZXx", process->state) == NULL; }
+bool lives(const struct process *process) { return strchr("ZXx", process->state) == NULL; }
 
-bool is_gone(const struct process *process)
+bool is_same(const struct process *one, const struct process *other)
 {
-    struct process now;
+    return one->pid == other->pid && one->started == other->started;
+}
 
-    return !read_process(process->pid, &now) || !lives(&now) || now.started != process->started;
+bool look_again(const struct process *process, struct process *now)
+{
+    return read_process(process->pid, now) && lives(now) && is_same(process, now);
 }
 
 size_t list_processes(bool is_init, const struct process **table)
@@ -84,53 +88,7 @@ size_t list_processes(bool is_init, const struct process **table)
     return kept;
 }
 
-void signal_others(bool is_init, int number, const struct process *these, size_t count)
-{
-    const struct process *table;
-
-    /* The launcher's own kill(-1) would reach the whole machine when it is not process 1 of a container. */
-    if (is_init && count == 0) {
-        kill(-1, number);
-        return;
-    }
-    size_t all = list_processes(is_init, &table);
-    for (size_t i = 0; i < all; i++) {
-        bool spared = false;
-        for (size_t j = 0; j < count && !spared; j++)
-            spared = these[j].pid == table[i].pid && these[j].started == table[i].started;
-        if (!spared)
-            kill(table[i].pid, number);
-    }
-}
-
-/* --- who is told first -------------------------------------------------------------------------------------- */
-
-/* By the name under which it was started: the program's file is nobody's to read but its user's. */
-static bool is_shell(pid_t pid)
-{
-    static const char *const names[] = {"sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh"};
-    size_t size = 0;
-    char *words = read_proc(pid, "cmdline", &size), *name = words, *slash;
-    bool found = false;
-
-    if (words == NULL)
-        return false;
-    for (int tries = 0; tries < 2 && name < words + size; tries++) {
-        if ((slash = strrchr(name, '/')) != NULL)
-            name = slash + 1;
-        name += *name == '-'; /* a login shell */
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            found = found || strcmp(name, names[i]) == 0;
-        if (found || strcmp(name, "busybox") != 0)
-            break;
-        name += strlen(name) + 1; /* busybox sh */
-    }
-    free(words);
-    return found;
-}
-
-/* Whether a signal is in a set of its status, SigIgn or SigCgt. */
-static bool has_signal(pid_t pid, const char *set, int number)
+bool has_signal(pid_t pid, const char *set, int number)
 {
     char *text = read_proc(pid, "status", NULL), *line = text != NULL ? strstr(text, set) : NULL;
     bool found = line != NULL && (strtoull(line + strlen(set), NULL, 16) >> (number - 1) & 1) != 0;
@@ -139,59 +97,118 @@ static bool has_signal(pid_t pid, const char *set, int number)
     return found;
 }
 
-struct choice {
-    const struct process *table;
-    size_t count;
-    struct process *chosen;
-    size_t room, taken;
-};
+/* --- what a process is by its name ---------------------------------------------------------------------- */
 
-static void take(struct choice *c, const struct process *process)
+static bool is_one_of(const char *name, const char *const *names)
 {
-    if (c->taken < c->room)
-        c->chosen[c->taken++] = *process;
+    for (; *names != NULL; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
 }
 
-/* Shells start what they don't wait for with SIGINT ignored, where nobody sits at a terminal. */
-static bool is_in_background(const struct process *process) { return has_signal(process->pid, "SigIgn:", SIGINT); }
-
-static void choose(struct choice *c, const struct process *process, int deep)
+static enum waiter waiter_named(const char *name)
 {
-    const struct process *waited_for = NULL;
-    size_t before = c->taken;
+    static const char *const shells[] = {"sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", NULL};
+    static const char *const others[] = {"tini",    "tini-static", "dumb-init", "docker-init", "catatonit",
+                                         "su",      "runuser",     "timeout",   "time",        "make",
+                                         "gmake",   "xargs",       "parallel",  NULL};
+    static const char *const relays[] = {"conda", "mamba", "micromamba", "sudo", "script", NULL};
 
-    if (deep == SHELLS_DEEP || !is_shell(process->pid)) {
-        take(c, process);
-        return;
-    }
-    bool has_trap = has_signal(process->pid, "SigCgt:", SIGTERM);
-    /* In a pipe the first one: the others end with their input. */
-    for (size_t i = 0; i < c->count; i++) {
-        const struct process *child = &c->table[i];
-        if (child->parent == process->pid && lives(child) && !is_in_background(child) &&
-            (waited_for == NULL || child->started < waited_for->started ||
-             (child->started == waited_for->started && child->pid < waited_for->pid)))
-            waited_for = child;
-    }
-    if (waited_for != NULL)
-        choose(c, waited_for, deep + 1);
-    /* A shell with a trap that only waits hears the signal, and passes it on as its author meant. */
-    for (size_t i = 0; i < c->count && waited_for == NULL && !has_trap; i++)
-        if (c->table[i].parent == process->pid && lives(&c->table[i]))
-            choose(c, &c->table[i], deep + 1);
-    if (has_trap || c->taken == before)
-        take(c, process);
+    return is_one_of(name, shells) ? SHELL : is_one_of(name, others) ? WAITER : is_one_of(name, relays) ? RELAY : NONE;
 }
 
-size_t first_to_end(bool is_init, pid_t main_pid, struct process *chosen, size_t room)
+/* By the name under which it was started: the program's file is nobody's to read but its user's. */
+enum waiter waiter_kind(pid_t pid)
 {
-    struct choice c = {.chosen = chosen, .room = room};
+    size_t size = 0;
+    char *words = read_proc(pid, "cmdline", &size), *name = words, *slash;
+    enum waiter kind = NONE;
 
-    c.count = list_processes(is_init, &c.table);
-    for (size_t i = 0; i < c.count; i++)
-        if (c.table[i].pid == main_pid && lives(&c.table[i])) {
-            choose(&c, &c.table[i], 0);
+    for (int tries = 0; words != NULL && tries < 2 && name < words + size; tries++) {
+        size_t length = strlen(name);
+        if ((slash = strrchr(name, '/')) != NULL)
+            length -= (size_t)(slash + 1 - name), name = slash + 1;
+        kind = waiter_named(name + (*name == '-')); /* a login shell */
+        /* busybox sh; python3 /opt/conda/bin/conda */
+        if (kind != NONE || (strcmp(name, "busybox") != 0 && strncmp(name, "python", 6) != 0))
             break;
-        }
-    return c.taken;
+        name += length + 1;
+    }
+    free(words);
+    return kind;
+}
+
+/* --- pipes ------------------------------------------------------------------------------------------------ */
+
+/* Only its user may look at the descriptors of a process, and the launcher has no more power than that user. */
+static void look_as(pid_t pid)
+{
+    char path[32];
+    struct stat info;
+
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    if (stat(path, &info) < 0)
+        return;
+    setfsgid(info.st_gid);
+    setfsuid(info.st_uid);
+}
+
+static void look_as_ourselves(void)
+{
+    setfsuid(geteuid());
+    setfsgid(getegid());
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the change may have reset it */
+}
+
+static uint64_t pipe_behind(const char *path)
+{
+    char link[64];
+    ssize_t size = readlink(path, link, sizeof link - 1);
+
+    link[size > 0 ? size : 0] = '\0';
+    return strncmp(link, "pipe:[", 6) == 0 ? strtoull(link + 6, NULL, 10) : 0;
+}
+
+bool may_see_pipes(pid_t pid)
+{
+    char path[64], link[64];
+
+    snprintf(path, sizeof path, "/proc/%d/fd/0", (int)pid);
+    look_as(pid);
+    bool may = readlink(path, link, sizeof link) >= 0 || (errno != EACCES && errno != EPERM);
+    look_as_ourselves();
+    return may;
+}
+
+uint64_t pipe_at(pid_t pid, int fd)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+    look_as(pid);
+    uint64_t pipe = pipe_behind(path);
+    look_as_ourselves();
+    return pipe;
+}
+
+bool has_end_of(pid_t pid, uint64_t pipe, bool writing)
+{
+    char path[64 + 256];
+    struct stat info;
+    struct dirent *entry;
+    bool found = false;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    look_as(pid);
+    DIR *folder = opendir(path);
+    while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%s", (int)pid, entry->d_name);
+        found = pipe_behind(path) == pipe && lstat(path, &info) == 0 &&
+                (info.st_mode & (writing ? S_IWUSR : S_IRUSR)) != 0;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    look_as_ourselves();
+    return found;
 }

@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headway.backoff import Backoff
 from headway.clock import Clock
@@ -27,6 +28,7 @@ log = get_logger(__name__)
 
 STREAMS = ("stdout", "stderr", "platform")
 _THREADS = 3
+_SHORT_AT_ONCE = 64
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 
@@ -77,6 +79,8 @@ class LogCopier:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-copy")
         self._wake = asyncio.Event()
         self._steps: set[asyncio.Task[None]] = set()
+        self._short: list[CopyJob] = []  # without spools: they wait for their turn
+        self._copies_short = False
         self._closed = False
 
     # -- calls of the executor -----------------------------------------------------------------------
@@ -181,27 +185,51 @@ class LogCopier:
         if job.busy or self._closed:
             return
         job.busy = True
-        step = asyncio.get_running_loop().create_task(self._step(job))
+        if job.spools:
+            self._start(self._step([job]))
+            return
+        self._short.append(job)
+        if not self._copies_short:
+            self._copies_short = True
+            self._start(self._copy_short())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        step = asyncio.get_running_loop().create_task(work)
         self._steps.add(step)
         step.add_done_callback(self._steps.discard)
 
-    async def _step(self, job: CopyJob) -> None:
-        final = job.final
+    async def _copy_short(self) -> None:
+        """Platform logs alone are short, and a thread's turn costs more than the copy. So many of them share one."""
         try:
-            done = await asyncio.get_running_loop().run_in_executor(self._threads, self._copy, job, final)
-        except OSError as error:
-            self._hold(job, error)
+            while self._short:
+                jobs = self._short[:_SHORT_AT_ONCE]
+                del self._short[:_SHORT_AT_ONCE]
+                await self._step(jobs)
+        finally:
+            self._copies_short = False
+
+    async def _step(self, jobs: Sequence[CopyJob]) -> None:
+        finals = [job.final for job in jobs]
+        try:
+            outcomes = await asyncio.get_running_loop().run_in_executor(self._threads, self._copy, jobs, finals)
         except RuntimeError:
             return  # closed meanwhile
+        finally:
+            for job in jobs:
+                job.busy = False
+        for job, final, outcome in zip(jobs, finals, outcomes, strict=True):
+            self._after_step(job, final, outcome)
+
+    def _after_step(self, job: CopyJob, final: bool, outcome: bool | OSError) -> None:
+        if isinstance(outcome, OSError):
+            self._hold(job, outcome)
         else:
             if job.problem:
                 log.info("copy.goes_on", attempt=str(job.attempt))
             job.pauses.reset()
             job.problem, job.not_before = "", 0.0
-            if done and final:
+            if outcome and final:
                 job.finished.set()
-        finally:
-            job.busy = False
         if not job.done and job.final and not job.problem:
             # The end came during an ordinary round, or more is left than one step copies.
             self._try(job)
@@ -214,30 +242,41 @@ class LogCopier:
         job.problem, job.problem_errno = error.strerror or str(error), error.errno
         job.not_before = self._clock.monotonic() + job.pauses.next_s()
 
-    def _copy(self, job: CopyJob, final: bool) -> bool:
-        """In a thread. True when nothing is left to do now."""
+    def _copy(self, jobs: Sequence[CopyJob], finals: Sequence[bool]) -> list[bool | OSError]:
+        """In a thread. Of each: whether nothing is left to do now, or why it failed."""
+        common = os.path.commonpath([job.target for job in jobs])
         with contextlib.ExitStack() as held:
-            reached: Path | None = None
+            reached = ""
 
-            def folder() -> Path:
+            def folder(job: CopyJob) -> Path:
                 nonlocal reached
-                if reached is None:
+                if not reached:
                     problem = self._mount_problem()
                     if problem:
                         raise FileNotFoundError(errno.ENOENT, problem)
                     # That was seconds ago. If the mount is gone, bytes would go to the bare folder and be lost.
-                    reached = held.enter_context(self._reach(job.target))
-                return reached
+                    reached = str(held.enter_context(self._reach(Path(common))))
+                return Path(reached + str(job.target)[len(common) :])
 
-            done = True
-            for name, spool in job.spools.items():
-                trailer = job.trailer if final and name == "stdout" else b""
-                done = spool.step(final=final, trailer=trailer, reach=folder) and done
-            platform_log = job.platform_log
-            if job.platform_log_copied < len(platform_log):
-                _write_platform_log(folder(), platform_log)
-                job.platform_log_copied = len(platform_log)
-            return done
+            outcomes: list[bool | OSError] = []
+            for job, final in zip(jobs, finals, strict=True):
+                try:
+                    outcomes.append(_copy_one(job, final, lambda job=job: folder(job)))  # type: ignore[misc]
+                except OSError as error:
+                    outcomes.append(error)
+            return outcomes
+
+
+def _copy_one(job: CopyJob, final: bool, folder: Callable[[], Path]) -> bool:
+    done = True
+    for name, spool in job.spools.items():
+        trailer = job.trailer if final and name == "stdout" else b""
+        done = spool.step(final=final, trailer=trailer, reach=folder) and done
+    platform_log = job.platform_log
+    if job.platform_log_copied < len(platform_log):
+        _write_platform_log(folder(), platform_log)
+        job.platform_log_copied = len(platform_log)
+    return done
 
 
 def _write_platform_log(folder: Path, platform_log: bytes) -> None:
@@ -247,7 +286,7 @@ def _write_platform_log(folder: Path, platform_log: bytes) -> None:
     try:
         descriptor = os.open(path, flags, 0o640)
     except FileNotFoundError:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o750, exist_ok=True)
         descriptor = os.open(path, flags, 0o640)
     try:
         os.pwrite(descriptor, platform_log, 0)

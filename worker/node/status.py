@@ -12,6 +12,7 @@ import psutil
 from headway.clock import Clock
 from headway.ids import AttemptId
 from headway.rpc.v1 import resource_manager_pb2 as pb
+from headway.safe_text import valid_text
 
 from .. import wire
 from ..attempt.task_executor import TaskExecutor
@@ -109,7 +110,7 @@ class StatusReader:
     def conditions(self) -> list[pb.Condition]:
         """As messages."""
         return [
-            pb.Condition(word=c.word, sentence=c.sentence, since=c.since, blocks_work=c.blocks_work)
+            pb.Condition(word=c.word, sentence=valid_text(c.sentence), since=c.since, blocks_work=c.blocks_work)
             for c in self._conditions.now
         ]
 

@@ -59,6 +59,7 @@ def test_flipped_cut_and_mixed_archives_are_refused_or_right(
     assert 0 < longest < 1000
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(

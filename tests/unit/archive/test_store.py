@@ -242,6 +242,7 @@ ingest(Path(sys.argv[2]), store)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_it_leaves_what_a_sweep_takes_away(
     tmp_path: Path, take: Take, store: ImageStore, layout: Layout, left: Callable[[], list[str]]
 ) -> None:

@@ -113,6 +113,7 @@ def test_names_with_odd_characters_stay_valid_pointers() -> None:
     assert problems[0].pointer == "/tasks/0/needs/b~1c~0d"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["chain", "fan", "dense"])
 def test_large_graphs_are_quick_and_never_recurse(shape: str) -> None:
     chance = random.Random(1)

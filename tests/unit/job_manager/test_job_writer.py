@@ -274,6 +274,7 @@ def _hundreds_of_steps(conn: Connection, before: str) -> int:
     return ticks
 
 
+@pytest.mark.slow
 async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(rig: JobManagerRig) -> None:
     # A list of tasks once failed when its answer passed 4 MB.
     now = rig.clock.now()

@@ -30,6 +30,7 @@ def _large_job(count: int) -> dict[str, Any]:
     return {"version": 1, "name": "large", "defaults": {"image": "base/python:1", "timeout": "10m"}, "tasks": tasks}
 
 
+@pytest.mark.slow
 def test_the_work_of_reading_grows_with_the_number_of_tasks() -> None:
     job = _large_job(10_000)
     as_json = json.dumps(job).encode()
@@ -45,6 +46,7 @@ def test_the_work_of_reading_grows_with_the_number_of_tasks() -> None:
     assert yaml_steps.taken < 400 * 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("media", ["json", "yaml"])
 def test_the_work_of_telling_grows_with_the_number_of_mistakes(media: str) -> None:
     job = _large_job(10_000)

@@ -102,6 +102,7 @@ def job_specs(draw: st.DrawFn) -> JobSpec:
     return JobSpec(label, tasks, draw(st.sampled_from(Priority)))
 
 
+@pytest.mark.slow
 @given(job_specs())
 @settings(max_examples=100, deadline=None)
 def test_a_spec_survives_json_yaml_and_plain_values(spec: JobSpec) -> None:
@@ -182,6 +183,7 @@ JUNK = st.recursive(
 KEYS = st.sampled_from([*JOB_KEYS, *TASK_KEYS, *RESOURCE_KEYS, "x"])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, JUNK, max_size=4), st.dictionaries(KEYS, JUNK, max_size=6), st.dictionaries(KEYS, JUNK))
 @settings(max_examples=250, deadline=None)
 @example({}, {"working_dir": "\u202e"}, {"gpu_model": "\x80"})

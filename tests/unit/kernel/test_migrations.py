@@ -163,6 +163,7 @@ async def test_an_empty_file_becomes_what_all_steps_make_without_running_one(
     await db.close()
 
 
+@pytest.mark.slow
 def test_what_an_empty_file_becomes_is_kept_fresh() -> None:
     done = subprocess.run([sys.executable, ROOT / "scripts" / "render_tables", "--check"], check=False)
     assert done.returncode == 0, "run scripts/render_tables"

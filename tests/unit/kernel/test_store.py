@@ -432,11 +432,13 @@ def _on_a_small_disk(program: str, folder: Path, repository: Path) -> subprocess
     )
 
 
+@pytest.mark.slow
 def test_a_really_full_disk_loses_nothing_and_recovers(tmp_path: Path, repository: Path) -> None:
     done = _on_a_small_disk(_FILLER, tmp_path, repository)
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_the_log_gives_its_room_back(tmp_path: Path, repository: Path) -> None:
     """With half of the disk in the log even deletions were refused, for ever."""
     done = _on_a_small_disk(_LOG_ON_A_FULL_DISK, tmp_path, repository)

@@ -355,6 +355,7 @@ async def test_a_database_that_is_away_is_waited_for(rig: Rig, monkeypatch: pyte
     await rig.fired("a")
 
 
+@pytest.mark.slow
 async def test_among_many_timers_the_next_one_is_found_by_an_index(rig: Rig) -> None:
     await rig.stop()
     await rig.start(run=False)

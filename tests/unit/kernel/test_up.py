@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -411,8 +412,11 @@ def test_another_look_moves_the_lost_port_only(state: Path, opened: list[Prepare
     before = make(state, opened)
     port = int(before.config.worker.bind.rpartition(":")[2])
     with socket.socket() as other:
-        other.bind(("127.0.0.1", port))
-        other.listen()
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Where another program of this machine was quicker, the port is lost just as well.
+        with contextlib.suppress(OSError):
+            other.bind(("127.0.0.1", port))
+            other.listen()
         after = prepare.again(before)
     assert after.config.worker.bind != before.config.worker.bind
     assert after.config.task_manager == before.config.task_manager

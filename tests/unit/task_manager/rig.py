@@ -197,7 +197,7 @@ class TaskManagerRig:
         self.db = await Database.open(
             self.url or str(self.folder / "task_manager.db"), room="task_manager", metadata=tables.metadata
         )
-        self.hub = QueueEventHub()
+        self.hub = QueueEventHub(self.clock)
         self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.outgoing_event)
         self.dispatcher = Dispatcher(self.engine, self.db, self.clock, self.workers)
         self.engine.order_sender = self.dispatcher

@@ -20,6 +20,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
     return [(path, method, op) for path, ops in document["paths"].items() for method, op in ops.items()]
 
 
+@pytest.mark.slow
 def test_the_committed_document_is_what_the_routes_say(repository: Path):
     done = subprocess.run(
         [sys.executable, "scripts/openapi", "--check"], cwd=repository, capture_output=True, text=True, check=False

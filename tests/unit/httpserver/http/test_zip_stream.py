@@ -80,6 +80,7 @@ def test_offsets_and_counts_beyond_32_bits_are_written_wide():
     assert count == 0xFFFF
 
 
+@pytest.mark.slow
 def test_70_000_files_are_counted_and_take_no_memory():
     whole = ZipWriter()
     out = io.BytesIO()

@@ -515,6 +515,29 @@ async def test_watchers_see_an_attempt_after_its_commit(rig: TaskManagerRig) -> 
     assert seen[-1] == "SUCCEEDED"
 
 
+async def test_a_watcher_gets_one_change_at_once_and_of_many_the_last(rig: TaskManagerRig) -> None:
+    seen: list[list[str]] = []
+
+    async def watch() -> None:
+        async for attempts, _queue in rig.hub.watch(every_s=0.1):
+            seen.append([a.state.value for a in attempts])
+
+    watcher = asyncio.create_task(watch())
+    await rig.clock.settle()
+    await rig.nodes(a_node())
+    await rig.clock.advance(0.1)
+    seen.clear()
+    await rig.enqueue(a_task())
+    await rig.clock.settle()
+    assert seen == [["PLACED"]]
+    await rig.end(AttemptId(tid("t"), 1))
+    await rig.clock.settle()
+    assert seen == [["PLACED"]]
+    await rig.clock.advance(0.1)
+    watcher.cancel()
+    assert seen == [["PLACED"], ["SUCCEEDED"]]
+
+
 async def test_lists_and_places_of_attempts(rig: TaskManagerRig) -> None:
     await rig.nodes(a_node(memory=4 * GiB))
     await rig.enqueue(*(a_task(f"t{i}", memory=3 * GiB, at=float(i)) for i in range(3)))

@@ -107,6 +107,7 @@ def _mean_waits(queues: int, seed: int) -> dict[str, float]:
     return {name: total / queues for name, total in waits.items()}
 
 
+@pytest.mark.slow
 def test_means_of_generated_queues() -> None:
     waits = _mean_waits(60, seed=1)
     # The spread of one queue is 45 % of the mean, so 60 can't show 5 % of it (`python -m benchmarks simulate`

@@ -118,6 +118,7 @@ def test_a_gpu_task_behind_two_thousand_that_do_not_fit_starts_in_the_next_pass(
     assert [p.task_id.name for p in plan.placements] == ["gpu"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shapes", [1, 10_000])
 def test_a_pass_over_ten_thousand_waiting_tasks_is_short(shapes: int) -> None:
     queue = queue_of(*(a_task(f"t{i:05d}", gpus=1, memory=GiB + i % shapes, at=float(i)) for i in range(10_000)))

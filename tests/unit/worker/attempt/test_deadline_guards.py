@@ -263,3 +263,18 @@ async def test_an_attempt_of_a_box_alone_is_not_begun_again_when_that_is_gone_to
 
 async def _none(attempt: object) -> bytes | None:
     return None
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_a_good_end_with_a_name_that_is_no_text_is_told(
+    rig: ControllerRig, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    """It used to crash the attempt's life again and again, so its success was lost. ``broken``: the door lets it in."""
+    if broken:
+        monkeypatch.setattr("worker.wire.valid_text", lambda text: text)
+    await rig.running(A)
+    rig.parts.runtime.end(A, EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS, left=1, left_names="\u043e\u0431\udcd0"))
+    await rig.pass_time(1)
+    end = rig.parts.told.end_of(A)
+    assert end is not None
+    assert (end.kind, len(end.warnings)) == ("SUCCEEDED", 0 if broken else 1)

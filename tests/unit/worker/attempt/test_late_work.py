@@ -13,6 +13,7 @@ from tests.support.clock import FakeClock
 from tests.unit.worker.attempt.executor_rig import DONE, One, one
 from tests.unit.worker.fakes import a_rig
 from worker.attempt import late_sentences
+from worker.attempt.late_work import LateWork
 from worker.attempt.task_controller import TaskController
 from worker.model import AttemptStage, Owner
 from worker.store import record_to_row
@@ -191,3 +192,10 @@ def test_files_that_only_the_server_can_give_are_told_with_the_command() -> None
     told = late_sentences.files_not_given(error, Path("/m/homes/ann"), Owner("ann", 7, 8))
     assert "`chown -hR 7:8 /m/homes/ann`" in told
     assert "without root_squash" in told
+
+
+async def test_a_file_with_a_name_that_is_no_text_is_told(one: One) -> None:
+    one.begin()
+    await LateWork(one.rig.context, one.record, 1).warn("output", "`caf\udce9` is a folder.\n")
+    assert one.record.late == {"output": "`caf\ufffd` is a folder.\ufffd"}
+    assert record_to_row(one.record)

@@ -19,6 +19,7 @@ IMAGE = LocalImage("sha256:1", entrypoint=("/app/run", "-x"), working_dir="/app"
 AS_ENTRY: dict[str, Any] = {"command": ("9",), "entrypoint": Entrypoint.IMAGE}
 AS_USER: dict[str, Any] = {"user": RunAs.IMAGE}
 LIST: dict[str, Any] = {"command": ("/app/run", "9")}
+SHELL = "The shell of the job's `command` can't be run"
 IS_FILE = "/app is a file there"
 REBUILD = "Build it with a program that runs, or leave `entrypoint: image` out of the job."
 SAYS = 'The image says ENTRYPOINT ["/app/run", "-x"], but'
@@ -155,6 +156,36 @@ def fault(
         (EXEC, "EIO", "/app/run: I/O error", AS_ENTRY, PLATFORM, "/app/run: I/O error."),
         (WORKDIR, "ESTALE", "/app: Stale file handle", {}, PLATFORM, "/app: Stale file handle."),
         (SETUP, "EACCES", "the streams", {}, PLATFORM, "the streams."),
+        *(
+            (WORKDIR, errno, "there is no /d/1", {"working_dir": "/d/1"}, PLATFORM, "there is no /d/1.")
+            for errno in ("ENOSPC", "EDQUOT", "EROFS")
+        ),
+        (
+            WORKDIR,
+            "EROFS",
+            "there is no /root/datasets/a/x",
+            {"working_dir": "/root/datasets/a/x"},
+            BAD,
+            "The job's `working_dir` says /root/datasets/a/x, but there is no /root/datasets/a/x. Name another working "
+            "folder; one that is not there is made.",
+        ),
+        (EXEC, "ENOEXEC", "/a\u2028\x1bb is empty", {}, COMMAND, f"{SHELL}: /a\ufffd\ufffdb is empty."),
+        # A name with a word of the launcher in it.
+        *(
+            (EXEC, "ENOENT", said, {"command": (program,)}, COMMAND, f"The image has no program {program!r}.")
+            for program, said in (
+                ("data-loader", "no program data-loader in the PATH /opt/interpreter/which is not there"),
+                ("/app/loader.py", "/app/loader.py: No such file or directory"),
+            )
+        ),
+        (
+            EXEC,
+            "ENOENT",
+            "no program bash in the PATH /opt/downloader/bin",
+            {"shell": Shell.BASH},
+            COMMAND,
+            "This image has no bash. Use `shell: sh`, or give the command as a list.",
+        ),
         (WORKDIR, "EACCES", "/root/code", {"code": "sha256:1"}, PLATFORM, "/root/code."),
     ],
 )

@@ -176,3 +176,13 @@ def test_a_ticket_that_a_power_cut_left_empty_or_cut_off_proves_nothing(tmp_path
         assert boxes.judge(facts) is boxes.BoxStanding.UNKNOWN
         (tmp_path / "lock").rename(box.lock)
         place.unlink()
+
+
+def test_names_of_programs_in_an_end_record_are_one_line_of_text(tmp_path: Path) -> None:
+    """The kernel cuts a name inside a letter, and a program may name itself with any bytes."""
+    box = boxes.create(tmp_path / "box")
+    names = "\u043e\u0431\u0443\udcd0/x\ny"
+    boxes.write_end(box, EndRecord(BoxEnd.EXITED, exit_code=0, left=2, left_names=names, error="caf\udce9\n"))
+    end = boxes.read_end(box)
+    assert end is not None
+    assert (end.left_names, end.error) == ("\u043e\u0431\u0443\ufffd/x\ufffdy", "caf\ufffd\n")

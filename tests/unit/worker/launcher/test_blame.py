@@ -57,6 +57,8 @@ _OTHERS, _OTHERS_NUMBER = ("arm64", 183) if _OURS == "amd64" else ("amd64", 62)
             f"P is a program for {_OTHERS} machines, and this one is {_OURS} (Exec format error)",
         ),
         (b"\x7fELFnonsense", 0o755, "P is a damaged program (Exec format error)"),
+        (b"#!\n", 0o755, "the first line of P is #! and names no interpreter (Exec format error)"),
+        (b"#! \r\n", 0o755, "the first line of P is #! and names no interpreter (No such file or directory)"),
         (b"MZ\x90", 0o755, "P is a program for Windows (Exec format error)"),
         (b"\xcf\xfa\xed\xfe", 0o755, "P is a program for macOS (Exec format error)"),
         (b"", 0o755, "P is empty (Exec format error)"),
@@ -105,3 +107,28 @@ def test_a_file_that_asks_for_capabilities_is_named(launch: Runs, folder: Path) 
     end = launch(str(program), drop_caps=True).end()
     assert (end.stage, end.errno) == (StartStage.EXEC, "EPERM")
     assert end.error == f"the file {program} asks for capabilities, which no task has (Operation not permitted)"
+
+
+def test_names_that_are_no_utf8_or_cut_inside_a_letter_are_valid_text(launch: Runs, folder: Path) -> None:
+    program = folder / "p"
+    program.write_bytes(b"#!/opt/caf\xe9/\x1b[31m/python\n")
+    program.chmod(0o755)
+    said = launch(str(program)).end().error
+    assert said == (
+        f"the first line of {program} names the interpreter /opt/caf\ufffd/\x1b[31m/python, which is not there"
+    )
+    for cut in range(2):
+        program = folder / ("x" * cut + "\u043c\u043e\u0434" * 25)
+        program.write_bytes(b"echo\n")
+        program.chmod(0o755)
+        (launch(str(program)).end().error or "").encode()
+
+
+def test_a_working_folder_that_can_not_be_made_says_why(launch: Runs, folder: Path) -> None:
+    """A chdir says that it is not there. The mkdir knows that the disk is full."""
+    full = folder / "full"
+    full.mkdir()
+    mounted = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o nr_inodes=1 none {full} && exec "$0" "$@"']
+    end = launch.launch(launch.prepare(["true"], workdir=str(full / "run1" / "a")), prefix=mounted).end()
+    assert (end.stage, end.errno) == (StartStage.WORKDIR, "ENOSPC")
+    assert end.error == f"there is no {full}/run1, and it can't be made (No space left on device)"

@@ -44,6 +44,7 @@ def test_binary_lines_of_a_megabyte_arrive_as_they_were(launch: Runs, tmp_path: 
     check_index(records, Stream.STDERR, len(data))
 
 
+@pytest.mark.slow
 def test_200_megabytes_pass_quickly_and_cost_little(launch: Runs) -> None:
     line = b"0123456789abcdef" * 64
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

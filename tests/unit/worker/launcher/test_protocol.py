@@ -55,6 +55,7 @@ def test_a_ticket_is_taken_once_and_not_withdrawn_after_that(launch: Runs) -> No
     assert standing(box) is BoxStanding.RUNS
 
 
+@pytest.mark.slow
 def test_a_second_launcher_on_a_box_does_nothing_while_the_first_lives(launch: Runs) -> None:
     """Two containers of one attempt share the box: an engine that lost count of the first made a second one."""
     box = launch.prepare(["/bin/sh", "-c", "echo up; sleep 60"])

@@ -121,6 +121,26 @@ async def test_the_end_of_a_log_waits_for_a_mount_that_comes_back(rig: LogRig) -
     assert rig.copied("platform") == b"ended\n"
 
 
+async def test_of_platform_logs_that_are_copied_together_one_that_fails_fails_alone(rig: LogRig) -> None:
+    copier, mount = rig.parts.context.copier, rig.parts.mount
+    attempts = [an_attempt(task) for task in ("one", "two", "three")]
+    folders = [mount.job_folder(attempt) for attempt in attempts]
+    folders[1].parent.mkdir(parents=True)
+    folders[1].write_bytes(b"not a folder")
+    for attempt, folder in zip(attempts, folders, strict=True):
+        copier.begin(attempt, folder, None, None)
+        copier.finish(attempt, platform_log=f"ended {attempt.task.name}\n".encode())
+    await rig.round()
+    assert [job.attempt.task.name for job in copier.held] == ["two"]
+    assert (folders[0] / "platform.log").read_bytes() == b"ended one\n"
+    assert (folders[2] / "platform.log").read_bytes() == b"ended three\n"
+    folders[1].unlink()
+    for _ in range(5):
+        await rig.round()
+    assert all(job.done for job in copier.jobs)
+    assert (folders[1] / "platform.log").read_bytes() == b"ended two\n"
+
+
 async def test_what_was_dropped_is_told_in_the_last_line(rig: LogRig) -> None:
     rig.begin()
     rig.write(b"output")
