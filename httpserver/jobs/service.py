@@ -25,8 +25,8 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import JobState
 from headway.units import parse_duration
 
+from .. import bookings, wire
 from .. import schemas as s
-from .. import wire
 from ..auth.model import Account
 from ..peers.clients import ACT_S, SUBMIT_S, ServiceClients
 from ..uses.service import Uses
@@ -117,10 +117,15 @@ class Jobs:
         request = jm.ListJobsRequest(
             owner=owner, states=[state.value for state in states], query=query, limit=limit, cursor=cursor
         )
-        reply = await self._services.jobs.call("ListJobs", request)
+        reply, booked = await asyncio.gather(
+            self._services.jobs.call("ListJobs", request),
+            bookings.ask(self._services, patience_s=bookings.JOBS_PATIENCE_S),
+        )
+        jobs = [job for message in reply.jobs if (job := _shown(message, account)) is not None]
         return s.JobList(
-            jobs=[job for message in reply.jobs if (job := _shown(message, account)) is not None],
+            jobs=jobs,
             next_cursor=reply.next_cursor or None,
+            gpus_booked=bookings.of_jobs(booked, (job.id for job in jobs)),
         )
 
     async def detail(

@@ -179,6 +179,9 @@ class Job(ApiResponse):
 class JobList(ApiResponse):
     jobs: list[Job]
     next_cursor: str | None = Field(description="null at the end")
+    gpus_booked: dict[str, int] | None = Field(
+        default=None, description="GPUs that running tasks of these jobs hold now, by job id; null: not known now"
+    )
 
 
 class Missing(ApiResponse):

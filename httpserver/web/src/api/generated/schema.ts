@@ -533,7 +533,8 @@ export interface paths {
         };
         /**
          * Get Queue
-         * @description Waiting tasks in their order, each with its place, the terms of its priority and why it waits.
+         * @description Waiting tasks in their order, each with its place, the terms of its priority and why it waits. Beside them the
+         *     running ones, with what each holds and until when at the latest.
          */
         get: operations["get_queue"];
         put?: never;
@@ -579,7 +580,7 @@ export interface paths {
         };
         /**
          * List Nodes
-         * @description All machines with their latest readings.
+         * @description All machines with their latest readings, who holds each GPU, and when the next one is free at the latest.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -1621,6 +1622,25 @@ export interface components {
          * @enum {string}
          */
         AttemptState: "PLACED" | "PULLING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "CANCELLED" | "LOST";
+        /**
+         * BookedOnNode
+         * @description What running tasks hold of a machine together, by what was booked and not by what is used.
+         */
+        BookedOnNode: {
+            /** Cpus */
+            cpus: number;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Gpus */
+            gpus: number;
+            /** Tasks */
+            tasks: number;
+            /**
+             * Closed
+             * @description why it takes no new work now; empty: it does
+             */
+            closed: string;
+        };
         /** CodeAnswer */
         CodeAnswer: {
             /**
@@ -2141,6 +2161,34 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+        };
+        /**
+         * GpuState
+         * @description What a GPU is good for now. What holds it comes first: a faulty GPU may still have a task.
+         * @enum {string}
+         */
+        GpuState: "free" | "booked" | "sick" | "busy_outside" | "closed";
+        /**
+         * GpuSummary
+         * @description The GPUs of all machines that are listed. What needs bookings is null while TaskManager does not answer.
+         */
+        GpuSummary: {
+            /** Total */
+            total: number;
+            /** Free */
+            free: number | null;
+            /** Booked */
+            booked: number | null;
+            /**
+             * Unusable
+             * @description neither free nor booked: faulty, used from outside, or closed
+             */
+            unusable: number | null;
+            /**
+             * Next Free At
+             * @description the next one is free by then; null: none is booked, or not known
+             */
+            next_free_at: number | null;
         };
         /** Group */
         Group: {
@@ -2961,6 +3009,13 @@ export interface components {
              * @description null at the end
              */
             next_cursor: string | null;
+            /**
+             * Gpus Booked
+             * @description GPUs that running tasks of these jobs hold now, by job id; null: not known now
+             */
+            gpus_booked: {
+                [key: string]: number;
+            } | null;
         };
         /**
          * JobState
@@ -3126,16 +3181,149 @@ export interface components {
             /** Live Attempts */
             live_attempts: number;
             /** Gpus */
-            gpus: components["schemas"]["Gpu"][];
+            gpus: components["schemas"]["NodeGpu"][];
             /** Images */
             images: string[];
             /** Conditions */
             conditions: components["schemas"]["Condition"][];
+            /** @description what running tasks hold of it; null: not known now, and never in events */
+            booked: components["schemas"]["BookedOnNode"] | null;
+        };
+        /** NodeDetail */
+        NodeDetail: {
+            /** Id */
+            id: string;
+            health: components["schemas"]["NodeHealth"];
+            /** Health Sentence */
+            health_sentence: string;
+            admission: components["schemas"]["Admission"];
+            /**
+             * Note
+             * @description an operator's word at cordon or drain
+             */
+            note: string;
+            /** Registered At */
+            registered_at: number;
+            /** Seen At */
+            seen_at: number;
+            /** Incarnation */
+            incarnation: number;
+            /** Version */
+            version: string;
+            /**
+             * Runtime
+             * @description docker; scripted: starts nothing, for rehearsals; or what a package adds
+             */
+            runtime: string;
+            /** Architecture */
+            architecture: string;
+            /** Engine Version */
+            engine_version: string;
+            /** Driver Version */
+            driver_version: string;
+            /** Cuda Version */
+            cuda_version: string;
+            /**
+             * Most Ulimits
+             * @description hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; a name that is missing: not known
+             */
+            most_ulimits: {
+                [key: string]: number;
+            };
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Cpus
+             * @description declared
+             */
+            cpus: number;
+            /** Cpus Used */
+            cpus_used: number | null;
+            /**
+             * Memory Bytes
+             * @description declared
+             */
+            memory_bytes: number;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Memory Total Bytes */
+            memory_total_bytes: number | null;
+            /** Disk Free Bytes */
+            disk_free_bytes: number | null;
+            /** Disk Total Bytes */
+            disk_total_bytes: number | null;
+            /** Load1 */
+            load1: number | null;
+            /** Live Attempts */
+            live_attempts: number;
+            /** Gpus */
+            gpus: components["schemas"]["NodeGpu"][];
+            /** Images */
+            images: string[];
+            /** Conditions */
+            conditions: components["schemas"]["Condition"][];
+            /** @description what running tasks hold of it; null: not known now, and never in events */
+            booked: components["schemas"]["BookedOnNode"] | null;
+            /**
+             * Missing
+             * @description what could not be had now
+             */
+            missing: components["schemas"]["Missing"][];
         };
         /** NodeGone */
         NodeGone: {
             /** Id */
             id: string;
+        };
+        /**
+         * NodeGpu
+         * @description A GPU of a machine: what is read of it, and apart from that, who has it.
+         */
+        NodeGpu: {
+            /** Uuid */
+            uuid: string;
+            /** Model */
+            model: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Index */
+            index: number;
+            /** Simulated */
+            simulated: boolean;
+            /**
+             * Utilisation
+             * @description 0 to 1
+             */
+            utilisation: number | null;
+            /**
+             * Memory Utilisation
+             * @description 0 to 1, of memory copies
+             */
+            memory_utilisation: number | null;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Temperature C */
+            temperature_c: number | null;
+            /** Power W */
+            power_w: number | null;
+            /**
+             * Sick
+             * @description not given out
+             */
+            sick: boolean;
+            /**
+             * Busy Outside
+             * @description used by a process that is not ours
+             */
+            busy_outside: boolean;
+            /** Note */
+            note: string;
+            /** @description null: not known, since bookings aren't known now */
+            state: components["schemas"]["GpuState"] | null;
+            /** @description who has it; null: nobody, or not known now */
+            booking: components["schemas"]["TaskBooking"] | null;
         };
         /**
          * NodeHealth
@@ -3146,6 +3334,12 @@ export interface components {
         NodeList: {
             /** Nodes */
             nodes: components["schemas"]["Node"][];
+            gpus: components["schemas"]["GpuSummary"];
+            /**
+             * Missing
+             * @description what could not be had now: bookings are null
+             */
+            missing: components["schemas"]["Missing"][];
         };
         /** NodeLost */
         NodeLost: {
@@ -3544,6 +3738,17 @@ export interface components {
             /** Discipline */
             discipline: string;
             scheduling: components["schemas"]["Scheduling"];
+            /**
+             * Running
+             * @description running tasks, the one that ends first at the front; as many as asked for
+             */
+            running: components["schemas"]["TaskBooking"][];
+            /**
+             * Running Matching
+             * @description of the running tasks, those of the job and owner that were asked for
+             * @default 0
+             */
+            running_matching: number;
         };
         /** QueueEntry */
         QueueEntry: {
@@ -4132,6 +4337,56 @@ export interface components {
              * @description oldest first
              */
             attempts: components["schemas"]["Attempt"][];
+        };
+        /**
+         * TaskBooking
+         * @description What a running task holds. It holds it from its placement on, whether or not it uses it.
+         */
+        TaskBooking: {
+            /** Job Id */
+            job_id: string;
+            /** Job Name */
+            job_name: string;
+            /** Task */
+            task: string;
+            /** Attempt */
+            attempt: number;
+            /** Owner */
+            owner: string;
+            state: components["schemas"]["AttemptState"];
+            priority: components["schemas"]["Priority"];
+            /** Node Id */
+            node_id: string;
+            /** Gpu Uuids */
+            gpu_uuids: string[];
+            resources: components["schemas"]["Resources"];
+            /** Timeout S */
+            timeout_s: number;
+            /**
+             * Since At
+             * @description it was placed
+             */
+            since_at: number;
+            /**
+             * Started At
+             * @description its program; null: not yet
+             */
+            started_at: number | null;
+            /**
+             * Deadline At
+             * @description its timeout ends it; null: its program has not started
+             */
+            deadline_at: number | null;
+            /**
+             * Ends By At
+             * @description all that it holds is free by then: its timeout, the time to start and stop, a reserve for retries
+             */
+            ends_by_at: number;
+            /**
+             * Overdue
+             * @description it must have ended by now, but its machine has not said so
+             */
+            overdue: boolean;
         };
         /** TaskDetail */
         TaskDetail: {
@@ -5742,6 +5997,8 @@ export interface operations {
                 job?: string;
                 /** @description only this account's tasks; `me`: one's own */
                 owner?: string;
+                /** @description so many running tasks as well; 0: none */
+                running?: number;
             };
             header?: never;
             path?: never;
@@ -5886,7 +6143,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Node"];
+                    "application/json": components["schemas"]["NodeDetail"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
