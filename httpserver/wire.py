@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from headway.jobfile.spec import TASK
 from headway.model.attempt_facts import from_view
 from headway.model.gpu_readings import reported
 from headway.model.reasons import EndReason, EndWord, WaitWord
@@ -154,6 +155,11 @@ def task(
         node_id=message.node_id or None,
         attempts=[attempt(view) for view in attempts],
     )
+
+
+def task_spec(message: common.TaskSpec) -> s.SubmittedTask:
+    """What was submitted, with defaults. For owner and admins: it has command and environment."""
+    return s.SubmittedTask(**TASK.whole(convert.task_spec(message)))
 
 
 def task_for_others(shown: s.Task) -> s.Task:
@@ -306,6 +312,29 @@ def queue(reply: tm.GetQueueReply) -> s.Queue:
         policy=reply.policy,
         discipline=reply.discipline,
         scheduling=scheduling(reply.scheduling),
+        running=[booking(one) for one in reply.running],
+        running_matching=reply.running_matching,
+    )
+
+
+def booking(message: tm.Booking) -> s.TaskBooking:
+    return s.TaskBooking(
+        job_id=message.attempt.task.job_id,
+        job_name=message.job_name,
+        task=message.attempt.task.name,
+        attempt=message.attempt.number,
+        owner=message.owner,
+        state=AttemptState(message.state),
+        priority=_PRIORITY[message.priority],
+        node_id=message.node_id,
+        gpu_uuids=list(message.gpu_uuids),
+        resources=resources(message.resources),
+        timeout_s=message.timeout_s,
+        since_at=message.since,
+        started_at=if_set(message, "started"),
+        deadline_at=if_set(message, "deadline"),
+        ends_by_at=message.ends_by,
+        overdue=message.overdue,
     )
 
 
@@ -325,17 +354,21 @@ def scheduling(message: tm.Scheduling) -> s.Scheduling:
 
 
 def gpu(message: rm.Gpu) -> s.Gpu:
-    return s.Gpu(
-        uuid=message.uuid,
-        model=message.model,
-        memory_bytes=message.memory_bytes,
-        index=message.index,
-        simulated=message.simulated,
+    return s.Gpu(**_gpu_fields(message))
+
+
+def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
+    return {
+        "uuid": message.uuid,
+        "model": message.model,
+        "memory_bytes": message.memory_bytes,
+        "index": message.index,
+        "simulated": message.simulated,
         **reported(message),
-        sick=message.sick,
-        busy_outside=message.busy_outside,
-        note=message.note,
-    )
+        "sick": message.sick,
+        "busy_outside": message.busy_outside,
+        "note": message.note,
+    }
 
 
 def node(message: rm.Node) -> s.Node:
@@ -366,7 +399,7 @@ def node(message: rm.Node) -> s.Node:
         disk_total_bytes=_int_if_set(status, "disk_total_bytes"),
         load1=if_set(status, "load1"),
         live_attempts=status.live_attempts,
-        gpus=[gpu(g) for g in capacity.gpus],
+        gpus=[s.NodeGpu(**_gpu_fields(g)) for g in capacity.gpus],
         images=list(status.images),
         conditions=[
             s.Condition(word=c.word, sentence=c.sentence, since_at=c.since, blocks_work=c.blocks_work)

@@ -97,6 +97,10 @@ class TaskManagerService(TaskManagerServicer):
     async def GetQueue(self, request: pb.GetQueueRequest, context: Any) -> pb.GetQueueReply:
         return await self._queries.queue(request)
 
+    async def ListBookings(self, request: pb.ListBookingsRequest, context: Any) -> AsyncIterator[pb.ListBookingsReply]:
+        async for part in self._queries.bookings(request):
+            yield part
+
     async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.QueueEntry:
         return await self._queries.explain(convert.task_id(request.task))
 

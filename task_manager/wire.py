@@ -358,10 +358,14 @@ _ADMISSIONS = frozenset(admission.value for admission in Admission)
 # -- for pages and clients -----------------------------------------------------------------------------
 
 
+def deadline(attempt: Attempt) -> float | None:
+    """When the timeout ends its process; None: the process has not started."""
+    return None if attempt.started_at is None else attempt.started_at + attempt.timeout_s
+
+
 def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.AttemptView:
     """``sentence`` is about an attempt that has not ended."""
     times = phases_of(attempt)
-    deadline = attempt.started_at + attempt.timeout_s if attempt.started_at is not None else None
     view = task_manager_pb2.AttemptView(
         attempt=convert.attempt_to_pb(attempt.id),
         state=attempt.state.value,
@@ -370,7 +374,7 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         gpu_uuids=attempt.gpu_uuids,
         sentence=attempt.reason.sentence if attempt.reason is not None else sentence,
         placed_at=attempt.placed_at,
-        deadline=deadline,
+        deadline=deadline(attempt),
         phases=common_pb2.Phases(
             scheduling_s=times.scheduling_s,
             dispatch_s=times.dispatch_s,

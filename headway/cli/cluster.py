@@ -10,8 +10,11 @@ import click
 
 from ..model.ulimits import told
 from ..units import counted, parse_size
+from . import gpus as who_has
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
 from .start_times import preview_command, promised, starts_about
+
+_MOST_RUNNING = 20
 
 
 @click.group(invoke_without_command=True)
@@ -21,7 +24,7 @@ from .start_times import preview_command, promised, starts_about
 @output_option
 @click.pass_context
 def queue(ctx: click.Context, limit: int, owner: str | None, output: str) -> None:
-    """Show the waiting tasks in their order, and why each one waits.
+    """Show what runs and what it holds, then the waiting tasks in their order, and why each one waits.
 
     Admins can change the rules of that order.
     """
@@ -67,7 +70,7 @@ def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
 
 def _show_queue(limit: int, owner: str, output: str) -> None:
     with client() as http:
-        answer = http.queue(limit=limit, owner=owner)
+        answer = http.queue(limit=limit, owner=owner, running=limit if output == "json" else min(limit, _MOST_RUNNING))
     if output == "json":
         print_json(answer)
         return
@@ -82,6 +85,7 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
         for line in _scheduling_lines(scheduling):
             click.echo(line)
     now = time.time()
+    _show_running(answer.get("running", []), answer.get("running_matching", 0), now)
     rows = [
         [
             entry["position"] or "-",
@@ -115,6 +119,29 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
             click.echo("~ a rough estimate: no machine is reserved for that task yet")
 
 
+def _show_running(running: list[dict[str, Any]], of: int, now: float) -> None:
+    if not running:
+        return
+    rows = [
+        [
+            who_has.task_of(one),
+            safe(one["owner"]),
+            one["resources"]["gpus"],
+            f"{one['resources']['cpus']:g}",
+            size(one["resources"]["memory_bytes"]),
+            one["node_id"],
+            ago(one["since_at"], now),
+            who_has.ends_by(one, now),
+            safe(one["job_name"]),
+        ]
+        for one in running
+    ]
+    table(["running", "owner", "gpus", "cpus", "memory", "node", "since", "ends by", "job"], rows)
+    if of > len(running):
+        click.echo(f"(and {of - len(running)} more; the next to end stand first)")
+    click.echo()
+
+
 queue.add_command(preview_command)
 
 
@@ -143,8 +170,9 @@ def nodes_ls(output: str = "table") -> None:
             node["id"],
             tone(node["health"]),
             tone(node["admission"]),
-            f"{_number(node['cpus_used'])}/{node['cpus']:g}",
-            f"{size(node['memory_used_bytes'])}/{size(node['memory_bytes'])}",
+            *_booked(node),
+            _number(node["cpus_used"]),
+            size(node["memory_used_bytes"]),
             _gpus(node),
             node["live_attempts"],
             node["runtime"],
@@ -152,7 +180,20 @@ def nodes_ls(output: str = "table") -> None:
         ]
         for node in found
     ]
-    table(["node", "health", "admission", "cpus", "memory", "gpus", "running", "runtime", ""], rows)
+    booked = ["gpus booked", "cpus booked", "memory booked"]
+    table(["node", "health", "admission", *booked, "cpus used", "memory used", "gpus", "running", "runtime", ""], rows)
+
+
+def _booked(node: dict[str, Any]) -> list[str]:
+    """What running tasks hold of a machine, of what there is; a question mark where it is not known now."""
+    held = node.get("booked") or {"gpus": "?", "cpus": None, "memory_bytes": None}
+    cpus = "?" if held["cpus"] is None else f"{held['cpus']:g}"
+    memory = "?" if held["memory_bytes"] is None else size(held["memory_bytes"])
+    return [
+        f"{held['gpus']}/{len(node['gpus'])}" if node["gpus"] else "-",
+        f"{cpus}/{node['cpus']:g}",
+        f"{memory}/{size(node['memory_bytes'])}",
+    ]
 
 
 def _number(value: float | None) -> str:
@@ -183,15 +224,22 @@ def nodes_show(node_id: str, output: str) -> None:
     click.echo(
         f"runtime {node['runtime']} {node['engine_version']} on {node['architecture']}, Headway {node['version']}"
     )
-    click.echo(f"CPUs {_number(node['cpus_used'])} of {node['cpus']:g}, load {_number(node['load1'])}")
-    click.echo(f"memory {size(node['memory_used_bytes'])} of {size(node['memory_bytes'])}")
+    gpus_booked, cpus_booked, memory_booked = _booked(node)
+    click.echo(f"booked: GPUs {gpus_booked}, CPUs {cpus_booked}, memory {memory_booked}")
+    for missing in node.get("missing", []):
+        click.echo(safe(missing["sentence"]))
+    click.echo(f"CPUs in use {_number(node['cpus_used'])} of {node['cpus']:g}, load {_number(node['load1'])}")
+    click.echo(f"memory in use {size(node['memory_used_bytes'])} of {size(node['memory_bytes'])}")
     if limits := node.get("most_ulimits"):
         click.echo("ulimits up to " + ", ".join(f"{name} {told(name, most)}" for name, most in limits.items()))
     click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
     for gpu in node["gpus"]:
         state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"
+        held = gpu.get("booking")
+        by = f", held by {safe(held['owner'])}: {who_has.task_of(held)}" if held else ""
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
-        click.echo(f"GPU {gpu['uuid']} {model} {size(gpu['memory_bytes'])}: {state} {safe(gpu['note'])}".rstrip())
+        told_of_it = f"{model} {size(gpu['memory_bytes'])}: {state}{by} {safe(gpu['note'])}"
+        click.echo(f"GPU {gpu['uuid']} {told_of_it}".rstrip())
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
     if node["images"]:

@@ -45,6 +45,7 @@ _COMMANDS = {
     "events": (".events", "events", "Show or follow what happens to jobs."),
     "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show the waiting tasks, and why each one waits."),
+    "gpus": (".gpus", "gpus", "Show who holds each GPU, and what is free."),
     "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
     "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),
     "accounts": (".accounts", "accounts", "Make, change, disable and remove accounts (admins)."),

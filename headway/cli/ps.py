@@ -18,6 +18,7 @@ _SORT: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "ran": lambda job: ran(job) or 0.0,
     "ended": lambda job: job["ended_at"] or float("inf"),
     "tasks": lambda job: job["task_count"],
+    "gpus": lambda job: job.get("gpus_booked") or 0,
     "state": lambda job: job["state"],
     "owner": lambda job: job["owner"],
     "name": lambda job: job["name"].casefold(),
@@ -42,6 +43,8 @@ def ps(
     output: str,
 ) -> None:  # fmt: skip
     """List jobs, newest first.
+
+    GPUS are those that a job's running tasks hold now.
 
     A job is named by its id, or by the start of the id. For a week its last five characters do, too. `last` is your
     latest job.
@@ -88,6 +91,7 @@ def _print(jobs: list[dict[str, Any]]) -> None:
             job["id"],
             tone(job["state"]) + (" held" if job["held"] else ""),
             f"{job['tasks_by_state'].get('SUCCEEDED', 0)}/{job['task_count']}",
+            job.get("gpus_booked") or "-",
             job["owner"],
             ago(job["submitted_at"]),
             span(ran(job)),
@@ -95,7 +99,7 @@ def _print(jobs: list[dict[str, Any]]) -> None:
         ]
         for job in jobs
     ]
-    table(["id", "state", "tasks", "owner", "submitted", "ran", "name"], rows)
+    table(["id", "state", "tasks", "gpus", "owner", "submitted", "ran", "name"], rows)
 
 
 def ran(job: dict[str, Any]) -> float | None:

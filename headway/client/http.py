@@ -185,14 +185,17 @@ class Client:
         return self.patiently(send) if code else send()
 
     def jobs(self, **filters: Any) -> Iterator[dict[str, Any]]:
-        """All jobs that match (``state``, ``owner``, ``q``), newest first, page by page."""
+        """All jobs that match (``state``, ``owner``, ``q``), newest first, page by page; ``gpus_booked`` of each tells
+        how many GPUs it holds now."""
         params = {k: v for k, v in filters.items() if v}
         limit = int(params.pop("limit", 0)) or None
         seen = 0
         while True:
             page = self._json("GET", "/jobs", params={**params, "limit": min(limit or 200, 200)})
+            booked = page.get("gpus_booked")
             for job in page["jobs"]:
-                yield job
+                # Beside the jobs in the answer; None: not known now, or by an older server.
+                yield {**job, "gpus_booked": None if booked is None else booked.get(job["id"], 0)}
                 seen += 1
                 if limit and seen >= limit:
                     return
@@ -228,8 +231,13 @@ class Client:
 
     def task(self, job_id: str, name: str) -> dict[str, Any]:
         """One task of a job with its attempts."""
+        task: dict[str, Any] = self.task_detail(job_id, name)["task"]
+        return task
+
+    def task_detail(self, job_id: str, name: str) -> dict[str, Any]:
+        """One task with its job and, for its owner and admins, what was submitted of it (``spec``)."""
         path = f"/jobs/{self._job(job_id)}/tasks/{quote(name, safe='')}"
-        answer: dict[str, Any] = self._json("GET", path)["task"]
+        answer: dict[str, Any] = self._json("GET", path)
         return answer
 
     def spec(self, job_id: str) -> dict[str, Any]:
@@ -365,7 +373,12 @@ class Client:
         return answer
 
     def nodes(self) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = self._json("GET", "/nodes")["nodes"]
+        answer: list[dict[str, Any]] = self.node_list()["nodes"]
+        return answer
+
+    def node_list(self) -> dict[str, Any]:
+        """``nodes``, each GPU with who holds it; ``gpus``, what is free; ``missing``, what can't be told now."""
+        answer: dict[str, Any] = self._json("GET", "/nodes")
         return answer
 
     def node(self, node_id: str) -> dict[str, Any]:

@@ -44,9 +44,11 @@ async def get_queue(
     offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
     job: Annotated[str, Query(max_length=64, description="only this job's tasks")] = "",
     owner: Annotated[str, Query(max_length=64, description="only this account's tasks; `me`: one's own")] = "",
+    running: Annotated[int, Query(ge=0, le=1000, description="so many running tasks as well; 0: none")] = 100,
 ) -> s.Queue:
-    """Waiting tasks in their order, each with its place, the terms of its priority and why it waits."""
-    return await parts.cluster.queue(account, limit=limit, offset=offset, job=job, owner=owner)
+    """Waiting tasks in their order, each with its place, the terms of its priority and why it waits. Beside them the
+    running ones, with what each holds and until when at the latest."""
+    return await parts.cluster.queue(account, limit=limit, offset=offset, job=job, owner=owner, running=running)
 
 
 @router.patch("/queue", tags=["queue"])
@@ -74,12 +76,12 @@ async def preview_queue(
 
 @router.get("/nodes", tags=["nodes"])
 async def list_nodes(_: SignedIn, parts: TheParts) -> s.NodeList:
-    """All machines with their latest readings."""
+    """All machines with their latest readings, who holds each GPU, and when the next one is free at the latest."""
     return await parts.cluster.nodes()
 
 
 @router.get("/nodes/{id}", tags=["nodes"])
-async def get_node(id: str, _: SignedIn, parts: TheParts) -> s.Node:
+async def get_node(id: str, _: SignedIn, parts: TheParts) -> s.NodeDetail:
     """One machine."""
     return await parts.cluster.node(id)
 

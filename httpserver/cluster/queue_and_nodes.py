@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
 from headway.clock import Clock
@@ -10,8 +11,8 @@ from headway.logs import get_logger
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
+from .. import bookings, wire
 from .. import schemas as s
-from .. import wire
 from ..auth.model import Account
 from ..jobs.service import Jobs, may_see_all
 from ..peers.clients import ACT_S, ServiceClients
@@ -34,11 +35,16 @@ class QueueAndNodes:
         self._jobs = jobs
         self._clock = clock
 
-    async def queue(self, account: Account, *, limit: int, offset: int, job: str, owner: str) -> s.Queue:
-        """Waiting tasks in their order; ``job`` may be the start of an id. ``owner`` `me`: who asks."""
+    async def queue(self, account: Account, *, limit: int, offset: int, job: str, owner: str, running: int) -> s.Queue:
+        """Waiting tasks in their order, and ``running`` of the running ones. ``job`` may be the start of an id;
+        ``owner`` `me`: who asks."""
         job_id = await self._jobs.resolve(job) if job else ""
         request = tm.GetQueueRequest(
-            limit=limit, offset=offset, job_id=job_id, owner=account.name if owner == "me" else owner
+            limit=limit,
+            offset=offset,
+            job_id=job_id,
+            owner=account.name if owner == "me" else owner,
+            running_limit=running,
         )
         reply = await self._services.tasks.call("GetQueue", request)
         found = wire.queue(reply)
@@ -55,20 +61,29 @@ class QueueAndNodes:
         return await scheduling.set_scheduling(self._services, wanted, by=by)
 
     async def nodes(self) -> s.NodeList:
-        """All nodes, by id."""
-        reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest())
-        return s.NodeList(nodes=[wire.node(node) for node in sorted(reply.nodes, key=lambda node: node.id)])
+        """All nodes, by id, with what is booked on them. Without TaskManager they are listed, and bookings null."""
+        reply, booked = await self._with_bookings(rm.ListNodesRequest())
+        nodes = [bookings.with_bookings(wire.node(node), booked) for node in sorted(reply.nodes, key=lambda n: n.id)]
+        return s.NodeList(nodes=nodes, gpus=bookings.summary(nodes, known=booked.known), missing=list(booked.missing))
 
-    async def node(self, node_id: str) -> s.Node:
+    async def node(self, node_id: str) -> s.NodeDetail:
         """One node.
 
         Raises:
             NotFound: no such node.
         """
-        reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest(node_id=node_id))
+        reply, booked = await self._with_bookings(rm.ListNodesRequest(node_id=node_id))
         if not reply.nodes:
             raise NotFound(f"There is no node `{node_id[:64]}`.")
-        return wire.node(reply.nodes[0])
+        shown = bookings.with_bookings(wire.node(reply.nodes[0]), booked)
+        return s.NodeDetail(**dict(shown), missing=list(booked.missing))
+
+    async def _with_bookings(self, request: rm.ListNodesRequest) -> tuple[rm.ListNodesReply, bookings.Bookings]:
+        listing = self._services.nodes.call("ListNodes", request)
+        reply: rm.ListNodesReply
+        booked: bookings.Bookings
+        reply, booked = await asyncio.gather(listing, bookings.ask(self._services))
+        return reply, booked
 
     async def usage(self, node_id: str, *, since: float, until: float, max_points: int) -> s.NodeUsage:
         """Readings of one node; ``since`` 0: of the last hour."""

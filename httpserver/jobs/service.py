@@ -25,8 +25,8 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import JobState
 from headway.units import parse_duration
 
+from .. import bookings, wire
 from .. import schemas as s
-from .. import wire
 from ..auth.model import Account
 from ..peers.clients import ACT_S, SUBMIT_S, ServiceClients
 from ..uses.service import Uses
@@ -117,10 +117,15 @@ class Jobs:
         request = jm.ListJobsRequest(
             owner=owner, states=[state.value for state in states], query=query, limit=limit, cursor=cursor
         )
-        reply = await self._services.jobs.call("ListJobs", request)
+        reply, booked = await asyncio.gather(
+            self._services.jobs.call("ListJobs", request),
+            bookings.ask(self._services, patience_s=bookings.JOBS_PATIENCE_S),
+        )
+        jobs = [job for message in reply.jobs if (job := _shown(message, account)) is not None]
         return s.JobList(
-            jobs=[job for message in reply.jobs if (job := _shown(message, account)) is not None],
+            jobs=jobs,
             next_cursor=reply.next_cursor or None,
+            gpus_booked=bookings.of_jobs(booked, (job.id for job in jobs)),
         )
 
     async def detail(
@@ -183,13 +188,23 @@ class Jobs:
             raise NotFound(f"The job {job_id} has no task `{name}`.")
         details = LiveTaskDetails(self._services, job_id)
         await details.ask_one(found)
-        shown = details.shown(found, job_held=job.held)
-        if not may_see_all(account, job.owner):
-            shown = wire.task_for_others(shown)
-        header = wire.job(job)
-        if not may_see_all(account, job.owner):
-            header = wire.job_for_others(header)
-        return s.TaskDetail(job=header, task=shown, missing=details.missing)
+        header, shown = wire.job(job), details.shown(found, job_held=job.held)
+        whole = may_see_all(account, job.owner)
+        if not whole:
+            header, shown = wire.job_for_others(header), wire.task_for_others(shown)
+            return s.TaskDetail(job=header, task=shown, spec=None, missing=details.missing)
+        spec = await self._spec_of(job_id, name)
+        return s.TaskDetail(job=header, task=shown, spec=spec, missing=details.missing)
+
+    async def _spec_of(self, job_id: str, name: str) -> s.SubmittedTask | None:
+        request = jm.GetJobRequest(job_id=job_id, task_names=[name])
+        async with aclosing(self._services.jobs.parts("GetJobSpec", request)) as parts:
+            # A JobManager of before sends all tasks.
+            async for part in parts:
+                for message in part.tasks:
+                    if message.name == name:
+                        return wire.task_spec(message)
+        return None
 
     async def check_task(self, job_id: str, name: str) -> None:
         """

@@ -35,10 +35,18 @@ from .base import (
     Problem,
     ProblemItem,
 )
+from .bookings import (
+    BookedOnNode,
+    GpuState,
+    GpuSummary,
+    TaskBooking,
+)
 from .cluster import (
     Condition,
     Gpu,
     Node,
+    NodeDetail,
+    NodeGpu,
     NodeList,
     NodeLost,
     NodeNote,
@@ -82,6 +90,7 @@ from .job_file import (
     JobFileDefaults,
     JobFileResources,
     JobFileTask,
+    SubmittedTask,
 )
 from .jobs import (
     Acted,
@@ -105,6 +114,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
+from .logs import LogLine
 from .starts import (
     Preview,
     PreviewStart,
@@ -123,6 +133,7 @@ __all__ = [
     "ApiResponse",
     "Attempt",
     "AttemptEvent",
+    "BookedOnNode",
     "Condition",
     "Credentials",
     "Edge",
@@ -136,6 +147,8 @@ __all__ = [
     "FileList",
     "FileMove",
     "Gpu",
+    "GpuState",
+    "GpuSummary",
     "Group",
     "GroupCreate",
     "GroupList",
@@ -151,11 +164,14 @@ __all__ = [
     "JobGone",
     "JobList",
     "ListedUser",
+    "LogLine",
     "LogStream",
     "Missing",
     "NeedOn",
     "Node",
+    "NodeDetail",
     "NodeGone",
+    "NodeGpu",
     "NodeList",
     "NodeLost",
     "NodeNote",
@@ -184,7 +200,9 @@ __all__ = [
     "ShareChange",
     "SharedWith",
     "Submitted",
+    "SubmittedTask",
     "Task",
+    "TaskBooking",
     "TaskDetail",
     "TaskEvent",
     "TimeoutAdvice",

@@ -11,7 +11,8 @@ from headway.model.gpu_readings import READINGS, Reading
 from headway.states import Admission, NodeHealth, TaskState
 
 from .base import ApiRequest, ApiResponse, Priority
-from .jobs import Resources, Wait
+from .bookings import BookedOnNode, GpuState, GpuSummary, TaskBooking
+from .jobs import Missing, Resources, Wait
 
 
 class QueueEntry(ApiResponse):
@@ -59,6 +60,12 @@ class Queue(ApiResponse):
     policy: str
     discipline: str
     scheduling: Scheduling
+    running: list[TaskBooking] = Field(
+        default_factory=list, description="running tasks, the one that ends first at the front; as many as asked for"
+    )
+    running_matching: int = Field(
+        default=0, description="of the running tasks, those of the job and owner that were asked for"
+    )
 
 
 class _Card(ApiResponse):
@@ -81,6 +88,13 @@ class Gpu(with_readings()):  # type: ignore[misc]
     sick: bool = Field(description="not given out")
     busy_outside: bool = Field(description="used by a process that is not ours")
     note: str
+
+
+class NodeGpu(Gpu):
+    """A GPU of a machine: what is read of it, and apart from that, who has it."""
+
+    state: GpuState | None = Field(default=None, description="null: not known, since bookings aren't known now")
+    booking: TaskBooking | None = Field(default=None, description="who has it; null: nobody, or not known now")
 
 
 class Condition(ApiResponse):
@@ -121,13 +135,22 @@ class Node(ApiResponse):
     disk_total_bytes: int | None
     load1: float | None
     live_attempts: int
-    gpus: list[Gpu]
+    gpus: list[NodeGpu]
     images: list[str]
     conditions: list[Condition]
+    booked: BookedOnNode | None = Field(
+        default=None, description="what running tasks hold of it; null: not known now, and never in events"
+    )
+
+
+class NodeDetail(Node):
+    missing: list[Missing] = Field(default_factory=list, description="what could not be had now")
 
 
 class NodeList(ApiResponse):
     nodes: list[Node]
+    gpus: GpuSummary
+    missing: list[Missing] = Field(default_factory=list, description="what could not be had now: bookings are null")
 
 
 class UsagePoint(ApiResponse):

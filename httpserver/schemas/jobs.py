@@ -13,6 +13,7 @@ from headway.model.reasons import EndWord, Fault, WaitWord
 from headway.states import AttemptState, JobState, TaskState
 
 from .base import ApiRequest, ApiResponse, NeedOn, Priority
+from .job_file import SubmittedTask
 
 
 class Reason(ApiResponse):
@@ -178,6 +179,9 @@ class Job(ApiResponse):
 class JobList(ApiResponse):
     jobs: list[Job]
     next_cursor: str | None = Field(description="null at the end")
+    gpus_booked: dict[str, int] | None = Field(
+        default=None, description="GPUs that running tasks of these jobs hold now, by job id; null: not known now"
+    )
 
 
 class Missing(ApiResponse):
@@ -200,6 +204,7 @@ class JobDetail(Job):
 class TaskDetail(ApiResponse):
     job: Job
     task: Task
+    spec: SubmittedTask | None = Field(None, description="what was submitted of it; null: for owner and admins only")
     missing: list[Missing]
 
 

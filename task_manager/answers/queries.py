@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Any
 
 from headway.errors import InvalidInput, NotFound
 from headway.ids import JobId, TaskId
@@ -21,7 +22,7 @@ from ..model import Attempt, Task
 from ..planning.overtaking import OvertakingPromises
 from ..planning.submit_check import SubmitCheck
 from ..store import queue_store
-from . import scheduling_view
+from . import booking_list, scheduling_view
 from .queue_entries import QueueEntries
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
@@ -81,6 +82,9 @@ class QueueQueries:
             for start in range(0, len(page), _AT_ONCE):
                 entries += [asked.entry(task, position) for task, position in page[start : start + _AT_ONCE]]
                 await asyncio.sleep(0)
+            running: list[booking_list.HeldBooking] = []
+            if request.running_limit:
+                running = await self._held(state, job_id=job_id, owner=request.owner)
             return task_manager_pb2.GetQueueReply(
                 entries=entries,
                 total_waiting=state.waiting_count,
@@ -89,7 +93,26 @@ class QueueQueries:
                 discipline=self._engine.settings.discipline.value,
                 scheduling=scheduling_view.scheduling(state, self._engine.scheduling_choice),
                 total_matching=matching,
+                running=[one.message() for one in running[: min(request.running_limit, _MOST_ENTRIES)]],
+                running_matching=len(running),
             )
+
+    async def bookings(
+        self, request: task_manager_pb2.ListBookingsRequest
+    ) -> AsyncIterator[task_manager_pb2.ListBookingsReply]:
+        """Who holds what on which node, of one moment, in parts."""
+        async with self._engine.consistent_state() as state:
+            found = await self._held(state, gpus_only=request.gpus_only)
+            nodes = booking_list.on_nodes(state, self._engine.settings, self._engine.read_clocks())
+        for number, part in enumerate(booking_list.parts(found)):
+            reply = task_manager_pb2.ListBookingsReply(bookings=[one.message() for one in part])
+            if number == 0:
+                reply.nodes.extend(nodes)
+            yield reply
+            await asyncio.sleep(0)
+
+    async def _held(self, state: EngineState, **only: Any) -> list[booking_list.HeldBooking]:
+        return await booking_list.held(state, self._engine.settings, self._engine.read_clocks(), **only)
 
     async def scheduling(self) -> task_manager_pb2.Scheduling:
         """Which policy and discipline order the queue, and who chose them."""

@@ -19,7 +19,7 @@ from ..planning.reasons import explain
 from ..settings import TaskManagerSettings
 from . import scheduling_view
 
-_PRIORITIES = {rank: convert.priority_to_pb(name) for name, rank in convert.PRIORITY_RANK.items()}
+PRIORITIES = {rank: convert.priority_to_pb(name) for name, rank in convert.PRIORITY_RANK.items()}
 
 
 class QueueEntries:
@@ -65,7 +65,7 @@ class QueueEntries:
             resources=resources,
             timeout_s=task.timeout_s,
             submitted_at=task.submitted_at - self._ahead_s,
-            priority=_PRIORITIES[task.priority],
+            priority=PRIORITIES[task.priority],
             terms=scheduling_view.terms(self._state, task, self._now + self._ahead_s),
             held=task.held,
             attempt=task.attempt + 1 if task.waiting else task.attempt,

@@ -72,6 +72,7 @@ class FakeAttempts(FakeTaskManager):
         self.asked_decisions: list[tm.ListDecisionsRequest] = []
         self.ledger: UsageQueries | None = None  # the real one, on a test's database
         self.breaks_off = False  # past runs, behind the first part
+        self.bookings = tm.ListBookingsReply()  # of one moment, as a test put them
         self.hangs = False  # takes what pages ask of a job, and answers none of it
         self.patience_s: list[float] = []  # that those had who were left hanging
 
@@ -136,7 +137,12 @@ class FakeAttempts(FakeTaskManager):
             entries=page, total_waiting=len(self.entries), total_matching=len(mine), policy="aging_sjf",
             discipline="conservative",
             scheduling=self.scheduling,
+            running=self.bookings.bookings[: request.running_limit], running_matching=len(self.bookings.bookings),
         )  # fmt: skip
+
+    async def ListBookings(self, request: tm.ListBookingsRequest, context: Any) -> AsyncIterator[tm.ListBookingsReply]:
+        self._away()
+        yield self.bookings
 
     async def ExplainTask(self, request: tm.ExplainTaskRequest, context: Any) -> tm.QueueEntry:
         self._away()

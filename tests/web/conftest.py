@@ -82,7 +82,7 @@ def page(context: BrowserContext, password: str) -> Page:
 
 def sign_in(page: Page, name: str, password: str) -> None:
     """By the form, as a person does."""
-    page.goto("/")
+    page.goto("/jobs")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()

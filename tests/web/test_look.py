@@ -119,7 +119,8 @@ def test_every_page(
 ) -> None:
     width, height = SIZES[size]
     views = {
-        "jobs": "/",
+        "home": "/",
+        "jobs": "/jobs",
         "submit": "/submit",
         "clone": f"/submit/{jobs['fails']}",
         "job": f"/jobs/{jobs['digits']}",

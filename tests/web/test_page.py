@@ -164,7 +164,7 @@ def test_markup_in_names_and_output_stays_text(page: Page, headway: Cluster) -> 
         name=MARKUP,
     )
     soon(lambda: headway.client.job(job)["state"] == "FAILED", within_s=30)
-    page.goto("/")
+    page.goto("/jobs")
     expect(page.get_by_role("link", name=MARKUP)).to_be_visible()
     page.get_by_role("link", name=MARKUP).click()
     page.locator('[data-task="a"]').click()
@@ -231,7 +231,7 @@ def test_cancel_retry_hold_and_release(page: Page, headway: Cluster) -> None:
     page.get_by_role("button", name="Retry", exact=True).click()
     expect(page.locator('[data-task="long"]')).to_have_attribute("data-state", "RUNNING")
     # From the list, too.
-    page.goto("/")
+    page.goto("/jobs")
     page.get_by_role("row", name=re.compile("to cancel")).get_by_role("button", name="Cancel").click()
     soon(lambda: headway.client.job(job)["state"] == "CANCELLED", within_s=30)
     expect(page.get_by_role("row", name=re.compile("to cancel"))).to_contain_text("cancelled")
@@ -317,7 +317,9 @@ def test_the_queue_says_why(page: Page, headway: Cluster) -> None:
     tasks = [scripted_task(f"gpu-{i}", run_s=600, resources={"gpus": 2}) for i in range(3)]
     job = submit(headway, *tasks, name="wants GPUs")
     page.get_by_role("link", name="Queue").click()
-    row = page.get_by_role("row", name=re.compile("wants GPUs"))
+    runs = page.get_by_role("table", name="Running tasks").get_by_role("row", name=re.compile("wants GPUs"))
+    expect(runs).to_have_count(2)
+    row = page.get_by_role("table", name="Waiting tasks").get_by_role("row", name=re.compile("wants GPUs"))
     expect(row).to_have_count(1)
     expect(row).to_contain_text("2 GPU")
     expect(row.locator('[data-label="starts about"]')).to_contain_text(re.compile(r"\d:\d\d"))

@@ -198,7 +198,7 @@ def test_an_admin_is_asked_before_the_job_of_another_is_cancelled(
     expect(page).to_have_title(re.compile("hers: cancelled"))
     reason = page.locator("p.reason", has_text="by admin")
     expect(reason).to_have_text("It was cancelled, by admin.")
-    page.goto("/")
+    page.goto("/jobs")
     page.get_by_label("only mine").uncheck()
     expect(row.locator(".why")).to_have_text("It was cancelled, by admin.")
 

@@ -459,21 +459,23 @@ class QueueEntry(_message.Message):
     def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., estimate_rough: _Optional[bool] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
-    __slots__ = ("limit", "offset", "job_id", "tasks", "owner")
+    __slots__ = ("limit", "offset", "job_id", "tasks", "owner", "running_limit")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_LIMIT_FIELD_NUMBER: _ClassVar[int]
     limit: int
     offset: int
     job_id: str
     tasks: _containers.RepeatedScalarFieldContainer[str]
     owner: str
-    def __init__(self, limit: _Optional[int] = ..., offset: _Optional[int] = ..., job_id: _Optional[str] = ..., tasks: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ...) -> None: ...
+    running_limit: int
+    def __init__(self, limit: _Optional[int] = ..., offset: _Optional[int] = ..., job_id: _Optional[str] = ..., tasks: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ..., running_limit: _Optional[int] = ...) -> None: ...
 
 class GetQueueReply(_message.Message):
-    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline", "scheduling", "total_matching")
+    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline", "scheduling", "total_matching", "running", "running_matching")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     TOTAL_WAITING_FIELD_NUMBER: _ClassVar[int]
     TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
@@ -481,6 +483,8 @@ class GetQueueReply(_message.Message):
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULING_FIELD_NUMBER: _ClassVar[int]
     TOTAL_MATCHING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_MATCHING_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[QueueEntry]
     total_waiting: int
     total_running: int
@@ -488,7 +492,70 @@ class GetQueueReply(_message.Message):
     discipline: str
     scheduling: Scheduling
     total_matching: int
-    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ..., total_matching: _Optional[int] = ...) -> None: ...
+    running: _containers.RepeatedCompositeFieldContainer[Booking]
+    running_matching: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ..., total_matching: _Optional[int] = ..., running: _Optional[_Iterable[_Union[Booking, _Mapping]]] = ..., running_matching: _Optional[int] = ...) -> None: ...
+
+class Booking(_message.Message):
+    __slots__ = ("attempt", "job_name", "owner", "priority", "node_id", "gpu_uuids", "resources", "state", "since", "started", "deadline", "ends_by", "overdue", "timeout_s")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GPU_UUIDS_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    ENDS_BY_FIELD_NUMBER: _ClassVar[int]
+    OVERDUE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    job_name: str
+    owner: str
+    priority: _common_pb2.Priority
+    node_id: str
+    gpu_uuids: _containers.RepeatedScalarFieldContainer[str]
+    resources: _common_pb2.Resources
+    state: str
+    since: float
+    started: float
+    deadline: float
+    ends_by: float
+    overdue: bool
+    timeout_s: float
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., job_name: _Optional[str] = ..., owner: _Optional[str] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., state: _Optional[str] = ..., since: _Optional[float] = ..., started: _Optional[float] = ..., deadline: _Optional[float] = ..., ends_by: _Optional[float] = ..., overdue: _Optional[bool] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+
+class ListBookingsRequest(_message.Message):
+    __slots__ = ("gpus_only",)
+    GPUS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    gpus_only: bool
+    def __init__(self, gpus_only: _Optional[bool] = ...) -> None: ...
+
+class ListBookingsReply(_message.Message):
+    __slots__ = ("nodes", "bookings")
+    class Node(_message.Message):
+        __slots__ = ("node_id", "cpu_centi", "memory_bytes", "gpus", "tasks", "closed")
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        CPU_CENTI_FIELD_NUMBER: _ClassVar[int]
+        MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+        GPUS_FIELD_NUMBER: _ClassVar[int]
+        TASKS_FIELD_NUMBER: _ClassVar[int]
+        CLOSED_FIELD_NUMBER: _ClassVar[int]
+        node_id: str
+        cpu_centi: int
+        memory_bytes: int
+        gpus: int
+        tasks: int
+        closed: str
+        def __init__(self, node_id: _Optional[str] = ..., cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., closed: _Optional[str] = ...) -> None: ...
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    BOOKINGS_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[ListBookingsReply.Node]
+    bookings: _containers.RepeatedCompositeFieldContainer[Booking]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[ListBookingsReply.Node, _Mapping]]] = ..., bookings: _Optional[_Iterable[_Union[Booking, _Mapping]]] = ...) -> None: ...
 
 class Scheduling(_message.Message):
     __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions")

@@ -75,6 +75,11 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetQueueRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetQueueReply.FromString,
                 _registered_method=True)
+        self.ListBookings = channel.unary_stream(
+                '/headway.rpc.v1.TaskManager/ListBookings',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListBookingsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListBookingsReply.FromString,
+                _registered_method=True)
         self.ExplainTask = channel.unary_unary(
                 '/headway.rpc.v1.TaskManager/ExplainTask',
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExplainTaskRequest.SerializeToString,
@@ -198,6 +203,13 @@ class TaskManagerServicer:
 
     def GetQueue(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBookings(self, request, context):
+        """What is booked on all nodes, and by whom, from memory; at least one part.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -334,6 +346,11 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.GetQueue,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetQueueRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetQueueReply.SerializeToString,
+            ),
+            'ListBookings': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListBookings,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListBookingsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListBookingsReply.SerializeToString,
             ),
             'ExplainTask': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainTask,
@@ -618,6 +635,33 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/GetQueue',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetQueueRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetQueueReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBookings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/ListBookings',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListBookingsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListBookingsReply.FromString,
             options,
             channel_credentials,
             insecure,

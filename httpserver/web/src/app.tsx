@@ -8,6 +8,7 @@ import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
+import { Home } from "./views/home";
 import { JobView } from "./views/job";
 import { Jobs } from "./views/jobs";
 import { Nodes } from "./views/nodes";
@@ -135,6 +136,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         </Link>
         <nav aria-label="Main">
           <Link href="/" className={(active) => (active ? "here" : "")}>
+            Home
+          </Link>
+          <Link href="/jobs" className={(active) => (active ? "here" : "")}>
             Jobs
           </Link>
           <Link href="/submit" className={(active) => (active ? "here" : "")}>
@@ -173,6 +177,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         <Suspense fallback={<p>Loading …</p>}>
           <Switch>
             <Route path="/">
+              <Home user={user} />
+            </Route>
+            <Route path="/jobs">
               <Jobs user={user} />
             </Route>
             <Route path="/submit">

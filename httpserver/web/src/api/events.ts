@@ -1,14 +1,17 @@
 /** Live changes: one event stream a page, merged into what is already on screen. */
 import type { QueryClient } from "@tanstack/react-query";
 
+import { withNode } from "../domain/bookings";
 import { taskEnded } from "../domain/states";
-import type { Attempt, Job, JobDetail, Node, Task } from "./client";
+import type { Attempt, Job, JobDetail, Node, NodeList, Task } from "./client";
 
 export const keys = {
   me: ["me"] as const,
   jobs: ["jobs"] as const,
   job: (id: string) => ["job", id] as const,
   task: (id: string, name: string) => ["task", id, name] as const,
+  spec: (id: string, name: string) => ["spec", id, name] as const,
+  logSizes: (id: string, name: string, attempt: number, ended: boolean) => ["log sizes", id, name, attempt, ended] as const,
   queue: ["queue"] as const,
   wholeQueue: ["whole queue"] as const,
   jobName: (id: string) => ["job name", id] as const,
@@ -99,6 +102,9 @@ export function withoutJob<T extends { pages: { jobs: Job[] }[] }>(old: T, id: s
 const DRAW_MS = 100;
 /** Lists that may have changed are asked for again so often at most. */
 const ASK_MS = 1000;
+/** Who has what is asked for soon after a change, and then no more often than this: every tab does. */
+const SOON_MS = 150;
+const BOOKINGS_MS = 2000;
 
 export function listen(client: QueryClient, onConnection: (state: Connection) => void): () => void {
   const source = new EventSource("/api/v1/events");
@@ -116,6 +122,18 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
       void client.invalidateQueries({ queryKey: key });
     }, ASK_MS);
     asking.set(key[0], timer);
+  };
+  let bookingsAsked = 0;
+  const askForBookings = (): void => {
+    const key = keys.nodes[0];
+    if (asking.has(key)) return;
+    const wait = Math.max(SOON_MS, bookingsAsked + BOOKINGS_MS - Date.now());
+    const timer = setTimeout(() => {
+      asking.delete(key);
+      bookingsAsked = Date.now();
+      void client.invalidateQueries({ queryKey: keys.nodes });
+    }, wait);
+    asking.set(key, timer);
   };
   const draw = (): void => {
     drawing = undefined;
@@ -165,16 +183,13 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
   on<{ job_id: string; task: string; attempt: Attempt }>("attempt", ({ job_id, task, attempt }) => {
     noteTask(changes, job_id, task, (old) => mergeAttempt(old, attempt));
     drawSoon();
+    askForBookings();
   });
   on<Node>("node", (node) => {
-    client.setQueryData<Node[]>(keys.nodes, (old) => {
-      if (old === undefined) return old;
-      const others = old.filter((n) => n.id !== node.id);
-      return [...others, node].sort((a, b) => a.id.localeCompare(b.id));
-    });
+    client.setQueryData<NodeList>(keys.nodes, (old) => old && withNode(old, node));
   });
   on<{ id: string }>("node_gone", ({ id }) => {
-    client.setQueryData<Node[]>(keys.nodes, (old) => old?.filter((n) => n.id !== id));
+    client.setQueryData<NodeList>(keys.nodes, (old) => old && { ...old, nodes: old.nodes.filter((n) => n.id !== id) });
   });
   on<unknown>("queue", () => askAgain(keys.queue));
   on<unknown>("reset", () => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" }));

@@ -7,6 +7,8 @@ import { learnNames } from "./names";
 
 /** Rows of a page. */
 export const PAGE = 100;
+/** So many running tasks are shown at most. */
+const RUNNING = 100;
 /** How many the server gives at once at most. */
 const PART = 1000;
 /** Looked through at first; who wants to see further says so. */
@@ -17,14 +19,18 @@ type Ask = (limit: number, offset: number) => Promise<Queue>;
 /** The first `reach` of the queue, in parts. The queue moves meanwhile: what then comes twice stays where it was last. */
 export async function readQueue(ask: Ask, reach: number): Promise<Queue> {
   const found = new Map<string, Queue["entries"][number]>();
+  let first: Queue | undefined;
   for (let offset = 0; ; offset += PART) {
     const part = await ask(PART, offset);
+    first ??= part;
     for (const entry of part.entries) {
       const key = `${entry.job_id}/${entry.task}`;
       found.delete(key);
       found.set(key, entry);
     }
-    if (part.entries.length < PART || offset + PART >= reach) return { ...part, entries: [...found.values()] };
+    if (part.entries.length < PART || offset + PART >= reach) {
+      return { ...part, entries: [...found.values()], running: first.running, running_matching: first.running_matching };
+    }
   }
 }
 
@@ -34,7 +40,7 @@ export function useQueue({ owner, offset, whole }: { owner: string; offset: numb
   const asking =
     (signal: AbortSignal): Ask =>
     async (limit, from) => {
-      const part = (await body(api.GET("/api/v1/queue", { params: { query: { limit, offset: from, owner } }, signal }))) as Queue;
+      const part = (await body(api.GET("/api/v1/queue", { params: { query: { limit, offset: from, owner, running: limit === PART && from > 0 ? 0 : RUNNING } }, signal }))) as Queue;
       learnNames(
         client,
         part.entries.map((entry) => [entry.job_id, entry.job_name]),

@@ -3,10 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 
 import { type Option, datasetOptions, imageOptions } from "../domain/options";
-import { type Node, api, body } from "./client";
 import { datasets } from "./datasets";
 import { keys } from "./events";
 import { market } from "./market";
+import { nodesQuery } from "./nodes";
 
 /** What is typed settles for so long before the server is asked. */
 const TYPING_MS = 300;
@@ -33,16 +33,13 @@ export function useSuggestions(me: string, typed: string): Suggestions {
     placeholderData: (old) => old,
     enabled: q !== "" && all.data?.next_cursor != null,
   });
-  const nodes = useQuery({
-    queryKey: keys.nodes,
-    queryFn: async () => (await body(api.GET("/api/v1/nodes"))).nodes as Node[],
-  });
+  const nodes = useQuery(nodesQuery);
   const sets = useQuery({ queryKey: [...keys.datasets, ""], queryFn: () => datasets.list() });
   const images = useMemo(() => {
     const first = all.data?.images ?? [];
     const known = new Set(first.map((image) => image.id));
     const more = (fitting.data?.images ?? []).filter((image) => !known.has(image.id));
-    return imageOptions([...first, ...more], nodes.data ?? [], me);
+    return imageOptions([...first, ...more], nodes.data?.nodes ?? [], me);
   }, [all.data, fitting.data, nodes.data, me]);
   return { images, datasets: useMemo(() => (sets.data === undefined ? null : datasetOptions(sets.data, me)), [sets.data, me]) };
 }

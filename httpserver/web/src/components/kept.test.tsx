@@ -33,7 +33,7 @@ describe("how long a job is kept", () => {
     await press(button("Delete"));
     await until(() => expect(gone).toHaveBeenCalledWith("/api/v1/jobs/{job}", { params: { path: { job: "j1" } } }));
     // The list of jobs.
-    await until(() => expect(window.location.pathname).toBe("/"));
+    await until(() => expect(window.location.pathname).toBe("/jobs"));
   });
 
   it("has no end where it is pinned, until it is unpinned", async () => {

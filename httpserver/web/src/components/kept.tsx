@@ -56,7 +56,7 @@ export function KeptButtons({ job, owner }: { job: JobDetail; owner: boolean }) 
           onDelete={{ now: () => body(api.DELETE("/api/v1/jobs/{job}", { params: { path: { job: job.id } } })), wait: null }}
           onDone={() => {
             void client.invalidateQueries({ queryKey: keys.jobs });
-            go("/");
+            go("/jobs");
           }}
           onClose={() => setAsking(false)}
         >

@@ -6,9 +6,12 @@ import { useAct } from "../api/act";
 import { type Job, type JobState, type User, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { learnNames } from "../api/names";
+import { useNodes } from "../api/nodes";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
+import { GpusHeld } from "../components/bookings";
 import { CancelDialog } from "../components/cancel-dialog";
 import { JobReason } from "../components/reason";
+import { gpusByJob } from "../domain/bookings";
 import { moment, span } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { type Tone, jobEnded, jobTone, label, taskTone } from "../domain/states";
@@ -51,6 +54,7 @@ export function Jobs({ user }: { user: User }) {
   });
   const [cancelling, setCancelling] = useState<Job | null>(null);
   const rows = jobs.data?.pages.flatMap((p) => p?.jobs ?? []) ?? [];
+  const held = gpusByJob(useNodes().data);
   const now = useNow(
     1000,
     rows.some((j) => !jobEnded(j.state)),
@@ -98,6 +102,7 @@ export function Jobs({ user }: { user: User }) {
                 <th>State</th>
                 <th>Name</th>
                 <th>Tasks</th>
+                <th title="GPUs that its running tasks hold now">GPUs now</th>
                 <th>Owner</th>
                 <th>Submitted</th>
                 <th>Took</th>
@@ -122,6 +127,9 @@ export function Jobs({ user }: { user: User }) {
                   </td>
                   <td>
                     <TaskCounts job={job} />
+                  </td>
+                  <td className="number" data-label="GPUs">
+                    <GpusHeld count={held === null ? null : (held.get(job.id) ?? 0)} />
                   </td>
                   <td>{job.owner}</td>
                   <td className="number">{moment(job.submitted_at, now)}</td>

@@ -1,10 +1,13 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 
 import { useAct } from "../api/act";
-import { type Node, api, body } from "../api/client";
+import { api, body } from "../api/client";
 import { keys } from "../api/events";
+import { useNodes } from "../api/nodes";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
+import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
+import { gpuWord } from "../domain/bookings";
 import { gpuCell } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
@@ -15,11 +18,7 @@ type Action = "cordon" | "uncordon" | "drain";
 export function Nodes({ admin }: { admin: boolean }) {
   useTitle("Nodes");
   const client = useQueryClient();
-  const nodes = useQuery({
-    queryKey: keys.nodes,
-    queryFn: async () => (await body(api.GET("/api/v1/nodes"))).nodes as Node[],
-    refetchInterval: 10_000,
-  });
+  const nodes = useNodes();
   const now = useNow(5000);
   const act = useAct(
     ({ id, action }: { id: string; action: Action }) =>
@@ -30,15 +29,19 @@ export function Nodes({ admin }: { admin: boolean }) {
     if (firstPress(event)) act.run({ id, action });
   };
   if (nodes.isPending) return <p>Loading …</p>;
-  if (nodes.isError) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
+  if (nodes.data === undefined) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
   return (
     <>
       <h1>Nodes</h1>
-      <p className="facts">The machines that run tasks, and how much of each is in use now.</p>
+      <p className="facts">
+        The machines that run tasks. What is booked is kept for tasks that run, whether or not they use it; what is in use is measured.
+      </p>
+      <FreeNow list={nodes.data} now={now} />
+      <MissingBookings list={nodes.data} />
       {act.error && <Failure error={act.error} />}
-      {nodes.data.length === 0 && <Empty>No machine has registered yet. Start one with “headway serve worker”.</Empty>}
+      {nodes.data.nodes.length === 0 && <Empty>Start a machine with “headway serve worker”.</Empty>}
       <div className="nodes">
-        {nodes.data.map((node) => (
+        {nodes.data.nodes.map((node) => (
           <article className="node" key={node.id}>
             <div className="title-row">
               <h2>
@@ -74,7 +77,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             </div>
             <p className="facts">
               {node.runtime === "scripted" ? "scripted runtime: tasks are only simulated here" : `${node.runtime} ${node.engine_version}`} ·{" "}
-              {node.architecture} · {node.live_attempts} running · seen {span(now - node.seen_at)} ago
+              {node.architecture} · {node.booked?.tasks ?? node.live_attempts} running · seen {span(now - node.seen_at)} ago
               {Object.keys(node.most_ulimits).length > 0 && ` · ulimits up to ${ulimits(node.most_ulimits)}`}
             </p>
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
@@ -84,8 +87,17 @@ export function Nodes({ admin }: { admin: boolean }) {
                 <Sentence text={c.sentence} />
               </p>
             ))}
+            {node.booked?.closed && node.health === "READY" && <p className="note">Takes no new tasks: {node.booked.closed}.</p>}
             <div className="meters">
-              <Meter used={node.cpus_used} of={node.cpus} text={`CPUs: ${node.cpus_used?.toFixed(1) ?? "–"} of ${node.cpus} busy`} />
+              {node.booked && <Meter used={node.booked.cpus} of={node.cpus} text={`CPUs: ${node.booked.cpus} of ${node.cpus} booked`} />}
+              <Meter used={node.cpus_used} of={node.cpus} text={`CPUs: ${node.cpus_used?.toFixed(1) ?? "–"} of ${node.cpus} in use`} />
+              {node.booked && (
+                <Meter
+                  used={node.booked.memory_bytes}
+                  of={node.memory_bytes}
+                  text={`memory: ${size(node.booked.memory_bytes)} of ${size(node.memory_bytes)} booked`}
+                />
+              )}
               <Meter
                 scarce
                 used={node.memory_used_bytes}
@@ -103,7 +115,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             </div>
             {node.gpus.length > 0 && (
               <div className="scroll">
-                <table>
+                <table className="wide">
                   <thead>
                     <tr>
                       <th>GPU</th>
@@ -111,20 +123,35 @@ export function Nodes({ admin }: { admin: boolean }) {
                         <th key={column.key}>{column.head}</th>
                       ))}
                       <th>State</th>
+                      <th>Booked by</th>
                     </tr>
                   </thead>
                   <tbody>
                     {node.gpus.map((gpu) => (
                       <tr key={gpu.uuid}>
-                        <td title={gpu.uuid}>
-                          {gpu.model}
+                        <td className="holds" title={gpu.uuid}>
+                          {gpu.index}: {gpu.model}
                           {gpu.simulated && !/simulated/i.test(gpu.model) && " (simulated)"}
                         </td>
                         {GPU_COLUMNS.map((column) => (
-                          <td key={column.key}>{gpuCell(gpu, column)}</td>
+                          <td key={column.key} data-label={column.head.toLowerCase()}>
+                            {gpuCell(gpu, column)}
+                          </td>
                         ))}
-                        <td>
-                          {gpu.sick ? "faulty" : gpu.busy_outside ? "used by a program outside Headway" : "OK"} {gpu.note}
+                        <td data-label="state">
+                          {gpuWord(gpu).word} {gpu.note}
+                        </td>
+                        <td className="holds">
+                          {gpu.booking ? (
+                            <>
+                              <Holder booking={gpu.booking} />
+                              <div className="facts">
+                                {gpu.booking.owner}, <Until booking={gpu.booking} now={now} />
+                              </div>
+                            </>
+                          ) : (
+                            "–"
+                          )}
                         </td>
                       </tr>
                     ))}

@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import type { User } from "../api/client";
 import { PAGE, REACH, useQueue } from "../api/queue";
 import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { RunningTable } from "../components/bookings";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
 import { found, lastOffset } from "../domain/queue";
@@ -30,6 +31,8 @@ export function QueueView({ user }: { user: User }) {
   if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
   const { entries, total_waiting, total_matching, total_running, scheduling } = queue.data;
   const shown = matching === null ? entries : matching.slice(offset, offset + PAGE);
+  const running = found(queue.data.running ?? [], text);
+  const runningOf = searching ? running.length : (queue.data.running_matching ?? 0);
   const rough = shown.some((e) => e.estimate_rough && e.estimated_start_at !== null);
   const further = matching !== null && settled && reach < total_matching;
   return (
@@ -65,6 +68,13 @@ export function QueueView({ user }: { user: User }) {
         {(mine || searching) && ` ${count} waiting ${count === 1 ? "task matches" : "tasks match"}.`}
       </p>
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
+      {running.length > 0 && (
+        <section className="runs" aria-labelledby="what-runs">
+          <h2 id="what-runs">Running</h2>
+          <RunningTable running={running} of={runningOf} now={now} />
+        </section>
+      )}
+      <h2>Waiting</h2>
       {shown.length > 0 && <QueueTable entries={shown} now={now} />}
       {count === 0 && total_waiting === 0 && <Empty>No task waits. A new task starts at once if a machine has enough free CPUs, memory and GPUs.</Empty>}
       {count === 0 && total_waiting > 0 && settled && <Empty>{!searching ? "No task of yours waits." : "No waiting task matches."}</Empty>}

@@ -484,6 +484,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/line": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Log Line
+         * @description Where a line of a log begins, so that a link can name one. The log is read up to there.
+         */
+        get: operations["get_log_line"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/logs.zip": {
         parameters: {
             query?: never;
@@ -513,7 +533,8 @@ export interface paths {
         };
         /**
          * Get Queue
-         * @description Waiting tasks in their order, each with its place, the terms of its priority and why it waits.
+         * @description Waiting tasks in their order, each with its place, the terms of its priority and why it waits. Beside them the
+         *     running ones, with what each holds and until when at the latest.
          */
         get: operations["get_queue"];
         put?: never;
@@ -559,7 +580,7 @@ export interface paths {
         };
         /**
          * List Nodes
-         * @description All machines with their latest readings.
+         * @description All machines with their latest readings, who holds each GPU, and when the next one is free at the latest.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -1601,6 +1622,25 @@ export interface components {
          * @enum {string}
          */
         AttemptState: "PLACED" | "PULLING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "CANCELLED" | "LOST";
+        /**
+         * BookedOnNode
+         * @description What running tasks hold of a machine together, by what was booked and not by what is used.
+         */
+        BookedOnNode: {
+            /** Cpus */
+            cpus: number;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Gpus */
+            gpus: number;
+            /** Tasks */
+            tasks: number;
+            /**
+             * Closed
+             * @description why it takes no new work now; empty: it does
+             */
+            closed: string;
+        };
         /** CodeAnswer */
         CodeAnswer: {
             /**
@@ -2121,6 +2161,34 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+        };
+        /**
+         * GpuState
+         * @description What a GPU is good for now. What holds it comes first: a faulty GPU may still have a task.
+         * @enum {string}
+         */
+        GpuState: "free" | "booked" | "sick" | "busy_outside" | "closed";
+        /**
+         * GpuSummary
+         * @description The GPUs of all machines that are listed. What needs bookings is null while TaskManager does not answer.
+         */
+        GpuSummary: {
+            /** Total */
+            total: number;
+            /** Free */
+            free: number | null;
+            /** Booked */
+            booked: number | null;
+            /**
+             * Unusable
+             * @description neither free nor booked: faulty, used from outside, or closed
+             */
+            unusable: number | null;
+            /**
+             * Next Free At
+             * @description the next one is free by then; null: none is booked, or not known
+             */
+            next_free_at: number | null;
         };
         /** Group */
         Group: {
@@ -2941,6 +3009,13 @@ export interface components {
              * @description null at the end
              */
             next_cursor: string | null;
+            /**
+             * Gpus Booked
+             * @description GPUs that running tasks of these jobs hold now, by job id; null: not known now
+             */
+            gpus_booked: {
+                [key: string]: number;
+            } | null;
         };
         /**
          * JobState
@@ -2990,10 +3065,36 @@ export interface components {
             space_limit_bytes: number | null;
         };
         /**
+         * LogLine
+         * @description Where a line of a log begins.
+         */
+        LogLine: {
+            /**
+             * Line
+             * @description from 1; the last one there is, where a later one was asked for
+             */
+            line: number;
+            /**
+             * Offset
+             * @description of its first byte
+             */
+            offset: number;
+            /**
+             * Size
+             * @description bytes that the log has now
+             */
+            size: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
+        };
+        /**
          * LogStream
          * @enum {string}
          */
-        LogStream: "stdout" | "stderr" | "platform";
+        LogStream: "stdout" | "stderr" | "both" | "platform";
         /**
          * Missing
          * @description A part of the answer that could not be had now.
@@ -3080,16 +3181,149 @@ export interface components {
             /** Live Attempts */
             live_attempts: number;
             /** Gpus */
-            gpus: components["schemas"]["Gpu"][];
+            gpus: components["schemas"]["NodeGpu"][];
             /** Images */
             images: string[];
             /** Conditions */
             conditions: components["schemas"]["Condition"][];
+            /** @description what running tasks hold of it; null: not known now, and never in events */
+            booked: components["schemas"]["BookedOnNode"] | null;
+        };
+        /** NodeDetail */
+        NodeDetail: {
+            /** Id */
+            id: string;
+            health: components["schemas"]["NodeHealth"];
+            /** Health Sentence */
+            health_sentence: string;
+            admission: components["schemas"]["Admission"];
+            /**
+             * Note
+             * @description an operator's word at cordon or drain
+             */
+            note: string;
+            /** Registered At */
+            registered_at: number;
+            /** Seen At */
+            seen_at: number;
+            /** Incarnation */
+            incarnation: number;
+            /** Version */
+            version: string;
+            /**
+             * Runtime
+             * @description docker; scripted: starts nothing, for rehearsals; or what a package adds
+             */
+            runtime: string;
+            /** Architecture */
+            architecture: string;
+            /** Engine Version */
+            engine_version: string;
+            /** Driver Version */
+            driver_version: string;
+            /** Cuda Version */
+            cuda_version: string;
+            /**
+             * Most Ulimits
+             * @description hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; a name that is missing: not known
+             */
+            most_ulimits: {
+                [key: string]: number;
+            };
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Cpus
+             * @description declared
+             */
+            cpus: number;
+            /** Cpus Used */
+            cpus_used: number | null;
+            /**
+             * Memory Bytes
+             * @description declared
+             */
+            memory_bytes: number;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Memory Total Bytes */
+            memory_total_bytes: number | null;
+            /** Disk Free Bytes */
+            disk_free_bytes: number | null;
+            /** Disk Total Bytes */
+            disk_total_bytes: number | null;
+            /** Load1 */
+            load1: number | null;
+            /** Live Attempts */
+            live_attempts: number;
+            /** Gpus */
+            gpus: components["schemas"]["NodeGpu"][];
+            /** Images */
+            images: string[];
+            /** Conditions */
+            conditions: components["schemas"]["Condition"][];
+            /** @description what running tasks hold of it; null: not known now, and never in events */
+            booked: components["schemas"]["BookedOnNode"] | null;
+            /**
+             * Missing
+             * @description what could not be had now
+             */
+            missing: components["schemas"]["Missing"][];
         };
         /** NodeGone */
         NodeGone: {
             /** Id */
             id: string;
+        };
+        /**
+         * NodeGpu
+         * @description A GPU of a machine: what is read of it, and apart from that, who has it.
+         */
+        NodeGpu: {
+            /** Uuid */
+            uuid: string;
+            /** Model */
+            model: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Index */
+            index: number;
+            /** Simulated */
+            simulated: boolean;
+            /**
+             * Utilisation
+             * @description 0 to 1
+             */
+            utilisation: number | null;
+            /**
+             * Memory Utilisation
+             * @description 0 to 1, of memory copies
+             */
+            memory_utilisation: number | null;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Temperature C */
+            temperature_c: number | null;
+            /** Power W */
+            power_w: number | null;
+            /**
+             * Sick
+             * @description not given out
+             */
+            sick: boolean;
+            /**
+             * Busy Outside
+             * @description used by a process that is not ours
+             */
+            busy_outside: boolean;
+            /** Note */
+            note: string;
+            /** @description null: not known, since bookings aren't known now */
+            state: components["schemas"]["GpuState"] | null;
+            /** @description who has it; null: nobody, or not known now */
+            booking: components["schemas"]["TaskBooking"] | null;
         };
         /**
          * NodeHealth
@@ -3100,6 +3334,12 @@ export interface components {
         NodeList: {
             /** Nodes */
             nodes: components["schemas"]["Node"][];
+            gpus: components["schemas"]["GpuSummary"];
+            /**
+             * Missing
+             * @description what could not be had now: bookings are null
+             */
+            missing: components["schemas"]["Missing"][];
         };
         /** NodeLost */
         NodeLost: {
@@ -3498,6 +3738,17 @@ export interface components {
             /** Discipline */
             discipline: string;
             scheduling: components["schemas"]["Scheduling"];
+            /**
+             * Running
+             * @description running tasks, the one that ends first at the front; as many as asked for
+             */
+            running: components["schemas"]["TaskBooking"][];
+            /**
+             * Running Matching
+             * @description of the running tasks, those of the job and owner that were asked for
+             * @default 0
+             */
+            running_matching: number;
         };
         /** QueueEntry */
         QueueEntry: {
@@ -3848,6 +4099,154 @@ export interface components {
             /** @description when it would start; dry run only, null: the queue could not be asked */
             preview: components["schemas"]["Preview"] | null;
         };
+        /** SubmittedResources */
+        SubmittedResources: {
+            /**
+             * Cpus
+             * @description more than 0, in steps of 0.01
+             */
+            cpus: number;
+            /**
+             * Memory
+             * @description a size, at least `6MiB`
+             */
+            memory: string;
+            /**
+             * Shm
+             * @description a size, of `/dev/shm`; at most `memory`, as which it counts
+             */
+            shm: string;
+            /**
+             * Gpus
+             * @description 0 to 64
+             */
+            gpus: number;
+            /**
+             * Gpu Model
+             * @description a name or a list of names, any of which will do
+             */
+            gpu_model: string | string[];
+            /**
+             * Gpu Memory
+             * @description a size that each of the GPUs must have at least
+             */
+            gpu_memory: string | null;
+        };
+        /**
+         * SubmittedTask
+         * @description What was submitted of a task, as a job file spells it, with every default filled in; null: not set.
+         */
+        SubmittedTask: {
+            /**
+             * Name
+             * @description letters (a-z, A-Z), digits, `.`, `_`, `-`, starting with a letter or digit, up to 63; unique in the job
+             */
+            name: string;
+            /**
+             * Needs
+             * @description tasks that have to end first: a list of names, or a mapping of names to `success`, `failure` or `any`
+             */
+            needs: string[] | {
+                [key: string]: components["schemas"]["NeedOn"];
+            };
+            /**
+             * Image
+             * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`
+             */
+            image: string;
+            /**
+             * Command
+             * @description text: a script; a list: a program and its arguments
+             */
+            command: string | string[];
+            /**
+             * Shell
+             * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`
+             */
+            shell: ("sh" | "bash") | null;
+            /**
+             * Entrypoint
+             * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments
+             * @enum {string}
+             */
+            entrypoint: "replace" | "image";
+            /**
+             * Env
+             * @description a mapping of names to texts
+             */
+            env: {
+                [key: string]: string;
+            };
+            /**
+             * Working Dir
+             * @description an absolute path; made if it isn't there
+             */
+            working_dir: string | null;
+            /**
+             * Code
+             * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none
+             */
+            code: string | null;
+            /**
+             * Datasets
+             * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once
+             */
+            datasets: string[];
+            /** @description what one run is given of a machine */
+            resources: components["schemas"]["SubmittedResources"];
+            /**
+             * Ulimits
+             * @description limits on each process: `nofile` (open files, a number) and `memlock` (locked memory, a size or `unlimited`). One value is the soft and the hard limit; `{soft: 1024, hard: 65536}` says both. The task goes to a machine whose engine gives that much
+             */
+            ulimits: {
+                [key: string]: number | string | {
+                    [key: string]: number | string;
+                };
+            };
+            /**
+             * Timeout
+             * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more
+             */
+            timeout: string;
+            /**
+             * Grace
+             * @description time between TERM and KILL, up to `1h`
+             */
+            grace: string;
+            /**
+             * Retries
+             * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs
+             */
+            retries: number;
+            /**
+             * User
+             * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it
+             * @enum {string}
+             */
+            user: "account" | "image";
+            /**
+             * Network
+             * @description `outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same machine, by their names. `none`: nothing
+             * @enum {string}
+             */
+            network: "outgoing" | "job" | "none";
+            /**
+             * Output Path
+             * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`
+             */
+            output_path: string | null;
+            /**
+             * Log Limit
+             * @description size of stdout and stderr together
+             */
+            log_limit: string;
+            /**
+             * Log Limit Action
+             * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends)
+             * @enum {string}
+             */
+            log_limit_action: "drop" | "kill";
+        };
         /**
          * TagMove
          * @description A push, or the end of a tag.
@@ -3939,10 +4338,62 @@ export interface components {
              */
             attempts: components["schemas"]["Attempt"][];
         };
+        /**
+         * TaskBooking
+         * @description What a running task holds. It holds it from its placement on, whether or not it uses it.
+         */
+        TaskBooking: {
+            /** Job Id */
+            job_id: string;
+            /** Job Name */
+            job_name: string;
+            /** Task */
+            task: string;
+            /** Attempt */
+            attempt: number;
+            /** Owner */
+            owner: string;
+            state: components["schemas"]["AttemptState"];
+            priority: components["schemas"]["Priority"];
+            /** Node Id */
+            node_id: string;
+            /** Gpu Uuids */
+            gpu_uuids: string[];
+            resources: components["schemas"]["Resources"];
+            /** Timeout S */
+            timeout_s: number;
+            /**
+             * Since At
+             * @description it was placed
+             */
+            since_at: number;
+            /**
+             * Started At
+             * @description its program; null: not yet
+             */
+            started_at: number | null;
+            /**
+             * Deadline At
+             * @description its timeout ends it; null: its program has not started
+             */
+            deadline_at: number | null;
+            /**
+             * Ends By At
+             * @description all that it holds is free by then: its timeout, the time to start and stop, a reserve for retries
+             */
+            ends_by_at: number;
+            /**
+             * Overdue
+             * @description it must have ended by now, but its machine has not said so
+             */
+            overdue: boolean;
+        };
         /** TaskDetail */
         TaskDetail: {
             job: components["schemas"]["Job"];
             task: components["schemas"]["Task"];
+            /** @description what was submitted of it; null: for owner and admins only */
+            spec: components["schemas"]["SubmittedTask"] | null;
             /** Missing */
             missing: components["schemas"]["Missing"][];
         };
@@ -5463,6 +5914,48 @@ export interface operations {
             };
         };
     };
+    get_log_line: {
+        parameters: {
+            query?: {
+                /** @description its number, from 1 */
+                line?: number | null;
+                /** @description without `line`: a byte that it has */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+                stream: components["schemas"]["LogStream"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLine"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_logs_zip: {
         parameters: {
             query?: never;
@@ -5504,6 +5997,8 @@ export interface operations {
                 job?: string;
                 /** @description only this account's tasks; `me`: one's own */
                 owner?: string;
+                /** @description so many running tasks as well; 0: none */
+                running?: number;
             };
             header?: never;
             path?: never;
@@ -5648,7 +6143,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Node"];
+                    "application/json": components["schemas"]["NodeDetail"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

@@ -1,0 +1,86 @@
+"""gpus: who holds each GPU, and what is free. Also the words for it that other commands share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from ..units import counted
+from .common import ago, client, output_option, print_json, safe, table
+from .start_times import clock
+
+# Word of the API: as people read it.
+_STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside"}
+
+
+@click.command()
+@output_option
+def gpus(output: str) -> None:
+    """Show each GPU: who holds it, since when, and by when it is free at the latest.
+
+    A booked GPU is kept for its task, whether or not it is in use; USE is what was measured. A free GPU may be kept for
+    a task that waits: see `headway queue`.
+    """
+    with client() as http:
+        found = http.node_list()
+    if output == "json":
+        print_json(found)
+        return
+    now = time.time()
+    rows = [_row(node, gpu, now) for node in found["nodes"] for gpu in node["gpus"]]
+    if rows:
+        table(["node", "gpu", "model", "state", "use", "task", "owner", "since", "ends by", "job"], rows)
+    for node in found["nodes"]:
+        closed = (node.get("booked") or {}).get("closed")
+        if closed and node["gpus"]:
+            click.echo(f"! {safe(closed)}")
+    click.echo(summary(found, now))
+
+
+def _row(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[object]:
+    booking = gpu.get("booking")
+    use = gpu.get("utilisation")
+    label = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
+    start = [node["id"], gpu["index"], label, _state(gpu), "-" if use is None else f"{use:.0%}"]
+    if booking is None:
+        return [*start, "-", "-", "-", "-", safe(gpu["note"])]
+    held = [task_of(booking), safe(booking["owner"]), ago(booking["since_at"], now), ends_by(booking, now)]
+    return [*start, *held, safe(booking["job_name"])]
+
+
+def _state(gpu: dict[str, Any]) -> str:
+    state = gpu.get("state") or ("sick" if gpu["sick"] else "busy_outside" if gpu["busy_outside"] else "unknown")
+    return "booked, sick" if state == "booked" and gpu["sick"] else _STATES.get(state, state)
+
+
+def task_of(booking: dict[str, Any]) -> str:
+    """The task as other commands take it."""
+    return f"{booking['job_id']}/{booking['task']}"
+
+
+def ends_by(booking: dict[str, Any], now: float) -> str:
+    """By when all that it holds is free."""
+    return "overdue" if booking["overdue"] else clock(booking["ends_by_at"], now)
+
+
+def summary(found: dict[str, Any], now: float) -> str:
+    """What is free now and when the next GPU is, in a sentence."""
+    if not found["nodes"]:
+        return "no machine has registered yet"
+    told = found.get("gpus")
+    if told is None:
+        return "this server is too old to tell who holds the GPUs"
+    if told["total"] == 0:
+        return "no machine has a GPU"
+    if told["free"] is None:
+        sentences = " ".join(safe(one["sentence"]) for one in found["missing"])
+        return f"{counted(told['total'], 'GPU')}. {sentences}"
+    parts = [f"{told['free']} of {counted(told['total'], 'GPU')} free"]
+    if told["unusable"]:
+        parts.append(f"{told['unusable']} can't be used now")
+    if told["next_free_at"] is not None:
+        parts.append(f"the next is free at {clock(told['next_free_at'], now)} at the latest")
+    return "; ".join(parts)

@@ -1,0 +1,165 @@
+"""Who has what at a terminal: `headway gpus`, `nodes`, `queue` and `ps`."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from headway.cli import cluster, gpus, ps
+from headway.cli.gpus import summary
+from headway.cli.main import cli
+
+JOB = "j0123456789abcdef"
+
+
+def a_booking(**more: Any) -> dict[str, Any]:
+    return {
+        "job_id": JOB, "job_name": "digits\x1b[31m", "task": "train", "owner": "ann", "node_id": "n1",
+        "resources": {"gpus": 1, "cpus": 2.0, "memory_bytes": 4 << 30}, "since_at": time.time() - 3600,
+        "ends_by_at": time.time() + 3600, "overdue": False, **more,
+    }  # fmt: skip
+
+
+def a_gpu(index: int, state: str | None = "free", **more: Any) -> dict[str, Any]:
+    return {
+        "uuid": f"GPU-{index}", "index": index, "model": "A100", "memory_bytes": 40 << 30, "simulated": False,
+        "utilisation": None, "sick": False, "busy_outside": False, "note": "", "state": state, "booking": None, **more,
+    }  # fmt: skip
+
+
+def a_node(*cards: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "id": "n1", "health": "READY", "health_sentence": "", "admission": "OPEN", "cpus": 8.0, "cpus_used": 0.1,
+        "memory_bytes": 32 << 30, "memory_used_bytes": 1 << 30, "live_attempts": 1, "runtime": "docker",
+        "conditions": [], "note": "", "gpus": list(cards),
+        "booked": {"gpus": 1, "cpus": 2.0, "memory_bytes": 4 << 30, "tasks": 1, "closed": ""}, **more,
+    }  # fmt: skip
+
+
+def told(total: int, free: int | None, *, unusable: int = 0, next_free_at: float | None = None) -> dict[str, Any]:
+    return {"total": total, "free": free, "booked": 0, "unusable": unusable, "next_free_at": next_free_at}
+
+
+class Server:
+    """Answers as a server would."""
+
+    def __init__(self) -> None:
+        cards = (
+            a_gpu(0, "booked", booking=a_booking(), utilisation=0.0),
+            a_gpu(1, "booked", booking=a_booking(overdue=True), sick=True),
+            a_gpu(2, "busy_outside", busy_outside=True, note="used by pid 7"),
+            a_gpu(3),
+        )
+        self.answer = {"nodes": [a_node(*cards)], "gpus": told(4, 1, unusable=1, next_free_at=1.0), "missing": []}
+        self.asked: dict[str, Any] = {}
+
+    def node_list(self) -> dict[str, Any]:
+        return self.answer
+
+    def nodes(self) -> Any:
+        return self.answer["nodes"]
+
+    def me(self) -> dict[str, Any]:
+        return {"name": "ann"}
+
+    def jobs(self, **_: Any) -> Any:
+        job = {
+            "id": JOB, "state": "RUNNING", "held": False, "tasks_by_state": {}, "task_count": 3, "owner": "ann",
+            "submitted_at": 1.0, "started_at": None, "ended_at": None, "name": "digits",
+        }  # fmt: skip
+        yield {**job, "gpus_booked": 3}
+        yield {**job, "gpus_booked": None}
+
+    def queue(self, **params: Any) -> dict[str, Any]:
+        self.asked = params
+        nobody = dict.fromkeys(("policy_set_by", "discipline_set_by", "failure", "contradictions"))
+        return {
+            "entries": [], "total_waiting": 0, "total_matching": 0, "total_running": 3, "policy": "fifo",
+            "discipline": "easy", "scheduling": nobody, "running": [a_booking()], "running_matching": 3,
+        }  # fmt: skip
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    made = Server()
+
+    @contextmanager
+    def client() -> Any:
+        yield made
+
+    for module in (cluster, gpus, ps):
+        monkeypatch.setattr(module, "client", client)
+    return made
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(cli, args, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_line_a_gpu_says_who_has_it_and_the_last_line_what_is_free(server: Server) -> None:
+    heads, booked, sick, outside, free, last = run("gpus").splitlines()
+    assert heads.split("  ")[0] == "NODE"
+    assert f"booked        0%   {JOB}/train  ann    1h ago  " in booked
+    assert "\x1b" not in booked
+    assert "booked, sick" in sick
+    assert "overdue" in sick
+    assert outside.split()[3:5] == ["busy", "outside"]
+    assert outside.endswith("used by pid 7")
+    assert free.split() == ["n1", "3", "A100", "free", "-", "-", "-", "-", "-"]
+    assert last.startswith("1 of 4 GPUs free; 1 can't be used now; the next is free at ")
+    assert last.endswith(" at the latest")
+    assert json.loads(run("gpus", "-o", "json")) == server.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"nodes": [], "gpus": told(0, 0), "missing": []}, "no machine has registered yet"),
+        ({"nodes": [a_node()], "gpus": told(0, 0), "missing": []}, "no machine has a GPU"),
+        ({"nodes": [a_node()], "gpus": told(1, 1), "missing": []}, "1 of 1 GPU free"),
+        (
+            {"nodes": [a_node()], "gpus": told(2, None), "missing": [{"sentence": "Who holds them can't be shown."}]},
+            "2 GPUs. Who holds them can't be shown.",
+        ),
+        ({"nodes": [a_node()]}, "this server is too old to tell who holds the GPUs"),
+    ],
+)
+def test_the_last_line_fits_every_cluster(answer: dict[str, Any], sentence: str) -> None:
+    assert summary(answer, 0.0) == sentence
+
+
+def test_without_bookings_gpus_are_listed_and_a_closed_machine_says_why(server: Server) -> None:
+    closed = {"gpus": 0, "cpus": 0.0, "memory_bytes": 0, "tasks": 0, "closed": "n1 does not answer"}
+    server.answer["nodes"] = [a_node(a_gpu(0, "closed"), a_gpu(1, None), booked=closed)]
+    lines = run("gpus").splitlines()
+    assert [line.split()[3] for line in lines[1:3]] == ["closed", "unknown"]
+    assert lines[3] == "! n1 does not answer"
+
+
+def test_machines_tell_booked_and_used_apart(server: Server) -> None:
+    heads, node = run("nodes").splitlines()
+    assert "GPUS BOOKED  CPUS BOOKED  MEMORY BOOKED     CPUS USED  MEMORY USED" in heads
+    assert "1/4          2/8          4.0 GiB/32.0 GiB  0.1        1.0 GiB" in node
+    server.answer["nodes"] = [a_node(booked=None)]
+    assert "?/8" in run("nodes")
+
+
+def test_the_queue_shows_what_runs_and_what_it_holds(server: Server) -> None:
+    lines = run("queue").splitlines()
+    assert lines[0] == "0 waiting, 3 running (policy fifo, discipline easy)"
+    assert lines[2].startswith(f"{JOB}/train  ann    1     2     4.0 GiB  n1    1h ago")
+    assert lines[3] == "(and 2 more; the next to end stand first)"
+    assert server.asked["running"] == 20
+
+
+def test_jobs_tell_how_many_gpus_they_hold(server: Server) -> None:
+    heads, first, second = run("ps").splitlines()
+    at = heads.index("GPUS")
+    assert (first[at : at + 4].strip(), second[at : at + 4].strip()) == ("3", "-")
