@@ -71,6 +71,18 @@ def home_of(tree: ImageTree) -> Found:
     return found
 
 
+def tmp_in_home(tree: ImageTree, home: Found, order: HomeOrder) -> str:
+    """Where in the home the image's ``/tmp`` is, by way of links. Empty: it is elsewhere. Raises OSError.
+
+    The launcher opens no folder across a mount, so it would keep the image's mode.
+    """
+    tmp = tree.look(_TMP)
+    if tmp.path == home.path or not tmp.below(home.path) or tmp.kind is FoundKind.OTHER:
+        return ""
+    place = f"{HOME}{tmp.path.removeprefix(home.path)}"
+    return "" if _lies_in(place, (*order.shares, *order.mountpoints)) else place
+
+
 def volumes_of(tree: ImageTree, home: Found, order: HomeOrder) -> Volumes:
     """Which of the image's volumes are in places that the task was promised. Raises OSError."""
     in_home: dict[str, str] = {}

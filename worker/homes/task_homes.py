@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -28,6 +29,7 @@ from .places import (
     parents_first,
     region_at,
     regions_of,
+    tmp_in_home,
     volumes_of,
 )
 from .probe import PROBE, Probe
@@ -140,6 +142,9 @@ class TaskHomes:
         tree = ImageTree(order.layers)
         tree.check()
         home = home_of(tree)
+        tmp = tmp_in_home(tree, home, order)
+        if tmp:
+            order = replace(order, mountpoints=(*order.mountpoints, tmp))
         volumes = volumes_of(tree, home, order)
         own = self._own_files(tree, home, order)
         regions = regions_of(tree, home, own.folders, is_images_user=order.is_images_user)
@@ -164,7 +169,7 @@ class TaskHomes:
                 with contextlib.suppress(OSError):  # then it isn't there, and is told
                     _make_below(order.shares[share], path)
             _bind(binds, notes, volume, shares[share], path)
-        for number, volume in enumerate(volumes.tmp):
+        for number, volume in enumerate((*volumes.tmp, tmp) if tmp else volumes.tmp):
             binds[volume] = top / "written" / f"tmp{number}"
             binds[volume].mkdir()
             binds[volume].chmod(0o1777)

@@ -322,3 +322,17 @@ def test_volumes_in_a_maze_of_folders_end_the_look_and_it_is_not_taken_again(
     monkeypatch.setattr(image_tree, "_WITHIN_S", 0.0)
     with pytest.raises(HomeImpossible, match="take too long to look through"):
         prepare(homes, *layers)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_tmp_that_is_a_link_into_the_home_is_open_to_all(homes: TaskHomes, tmp_path: Path, there: bool) -> None:
+    """The launcher opens nothing across the home's mount: it kept its mode, or was missing."""
+    inside = {"root/a/tmp": folder(0o700, _OTHER, _OTHER), "root/a/tmp/old": "old"} if there else {"root/x": ""}
+    home = prepare(homes, *make_layers(tmp_path, {"tmp": link("/root/a/tmp"), **inside}))
+    assert list(home.binds) == ["/root", "/root/a/tmp"]
+    assert stat.S_IMODE(home.binds["/root/a/tmp"].stat().st_mode) == 0o1777
+    assert list(home.binds["/root/a/tmp"].iterdir()) == []
+    assert (home.binds["/root"] / "a/tmp").is_dir()
+    for place in ("/root", "/root/nfs/tmp"):
+        layers = make_layers(tmp_path / place.strip("/"), {"tmp": link(place), "root": folder()})
+        assert "/root/nfs/tmp" not in prepare(homes, *layers, shares={"/root/nfs": tmp_path}).binds
