@@ -33,7 +33,7 @@ _NODE, _CARD, _IMAGE, _UNSURE = GpuFaultKind.NODE, GpuFaultKind.CARD, GpuFaultKi
         ("OCI runtime create failed: error running hook #0: error running hook: exit status 2, stdout: , stderr: ",
          _NODE, "(error running hook #0: error running hook: exit status 2)"),
         ("fork/exec /usr/bin/nvidia-container-runtime: permission denied", _NODE, "install it anew"),
-        ('error mounting "/usr/lib/libcuda.so.535" to rootfs at "/usr/lib/libcuda.so.535": no such file', _NODE, "anew"),
+        ('error mounting "/usr/lib/libcuda.so.535" to rootfs at "/usr/lib/libcuda.so.535": gone', _NODE, "anew"),
         (_RUNC.format("device error: GPU-1: unknown device"), _CARD, "unknown device"),
         (_RUNC.format("device error: nvml error: gpu is lost"), _CARD, "gpu is lost"),
         (_RUNC.format("requirement error: unsatisfied condition: cuda>=12.4, please update your driver to a newer "
