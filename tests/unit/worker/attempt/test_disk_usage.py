@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -26,11 +26,7 @@ async def test_files_without_a_name_count_on_the_disk_and_in_all_that_is_stacked
     """
     written = tmp_path / "written"
     written.mkdir()
-    with open(written / "gone", "wb") as file:
-        file.write(b"x" * MIB)
-        file.flush()
-        os.fsync(file.fileno())
-        (written / "gone").unlink()
+    with _gone(written / "gone") as file:
         on_disk = os.fstat(file.fileno()).st_dev
 
         class Runtime:
@@ -52,6 +48,16 @@ async def test_files_without_a_name_count_on_the_disk_and_in_all_that_is_stacked
             assert MIB <= (await usage.uses(-1))[an_attempt()] < 2 * MIB
         finally:
             usage.close()
+
+
+def _gone(path: Path) -> IO[bytes]:
+    """An open file without a name."""
+    file = open(path, "wb")  # noqa: SIM115
+    file.write(b"x" * MIB)
+    file.flush()
+    os.fsync(file.fileno())
+    path.unlink()
+    return file
 
 
 def _any(*values: Any) -> Any:
