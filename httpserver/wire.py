@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from headway.jobfile.spec import TASK
 from headway.model.attempt_facts import from_view
 from headway.model.gpu_readings import reported
 from headway.model.reasons import EndReason, EndWord, WaitWord
@@ -154,6 +155,11 @@ def task(
         node_id=message.node_id or None,
         attempts=[attempt(view) for view in attempts],
     )
+
+
+def task_spec(message: common.TaskSpec) -> s.SubmittedTask:
+    """What was submitted, with defaults. For owner and admins: it has command and environment."""
+    return s.SubmittedTask(**TASK.whole(convert.task_spec(message)))
 
 
 def task_for_others(shown: s.Task) -> s.Task:

@@ -119,7 +119,7 @@ class JobManagerService(JobManagerServicer):
     async def GetJobSpec(
         self, request: job_manager_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[job_manager_pb2.SubmitJobPart]:
-        header, specs = await self._db.read(lambda conn: _header_and_specs(conn, request.job_id, self._jobs.rules))
+        header, specs = await self._db.read(lambda conn: _header_and_specs(conn, request, self._jobs.rules))
         yield job_manager_pb2.SubmitJobPart(header=header)
         for part in in_parts(specs, max_bytes=_PART_BYTES):
             yield job_manager_pb2.SubmitJobPart(tasks=part)
@@ -223,9 +223,9 @@ def _job_and_tasks(
 
 
 def _header_and_specs(
-    conn: Connection, job_id: str, rules: RetentionRules
+    conn: Connection, request: job_manager_pb2.GetJobRequest, rules: RetentionRules
 ) -> tuple[job_manager_pb2.JobHeader, list[common_pb2.TaskSpec]]:
-    record = _record(conn, job_id, rules)
+    record = _record(conn, request.job_id, rules)
     header = job_manager_pb2.JobHeader(
         owner=common_pb2.Account.FromString(record.account),
         request_id=record.request_id or "",
@@ -234,7 +234,13 @@ def _header_and_specs(
         spec_hash=record.spec_hash,
         task_count=record.task_count,
     )
-    specs = store.load_specs(conn, record.id)
+    numbers: list[int] | None = None
+    if wanted := set(request.task_names):
+        chosen = store.load_tasks(conn, record.id, wanted)
+        if missing := wanted - {row.name for row in chosen}:
+            raise _no_task(conn, record, min(missing))
+        numbers = [row.number for row in chosen]
+    specs = store.load_specs(conn, record.id, numbers)
     return header, [common_pb2.TaskSpec.FromString(specs[number]) for number in sorted(specs)]
 
 

@@ -33,6 +33,7 @@ from .history import show_history
 from .priority import priority_lines
 from .ps import ran
 from .retention import kept_line
+from .spec import end_fact, spec_lines
 from .start_times import place_line
 
 
@@ -52,9 +53,11 @@ def show(reference: Reference, output: str) -> None:
     """Show one job, or one task of it, with attempts, reasons and where time went."""
     with client() as http:
         job = http.job(reference.job)
-    tasks = _chosen(job, reference.task)
+        tasks = _chosen(job, reference.task)
+        # An older server sends none.
+        spec = http.task_detail(job["id"], reference.task).get("spec") if reference.task else None
     if output == "json":
-        print_json({**tasks[0], "missing": job["missing"]} if reference.task else job)
+        print_json({**tasks[0], "spec": spec, "missing": job["missing"]} if reference.task else job)
         return
     click.echo(f"{job['id']}  {safe(job['name'])}")
     line = f"{tone(job['state'])}{' (held)' if job['held'] else ''}, by {job['owner']}, {ago(job['submitted_at'])}"
@@ -81,6 +84,8 @@ def show(reference: Reference, output: str) -> None:
     for line in _pinned(tasks):
         click.echo(line)
     if reference.task:
+        for line in spec_lines(spec) if spec else ():
+            click.echo(line)
         for attempt in tasks[0]["attempts"]:
             _print_attempt(attempt)
 
@@ -134,6 +139,8 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
         click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
     if attempt["reason"]:
         click.echo("  " + safe(attempt["reason"]["sentence"]))
+        if fact := end_fact(attempt["reason"]):
+            click.echo("  " + fact)
     for given in attempt["extensions"]:
         forced = ", although others had it promised or it was kept for short tasks" if given["forced"] else ""
         click.echo(f"  {safe(given['by'])} gave it {span(given['seconds'])} more at {moment(given['at'])}{forced}")

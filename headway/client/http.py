@@ -231,8 +231,13 @@ class Client:
 
     def task(self, job_id: str, name: str) -> dict[str, Any]:
         """One task of a job with its attempts."""
+        task: dict[str, Any] = self.task_detail(job_id, name)["task"]
+        return task
+
+    def task_detail(self, job_id: str, name: str) -> dict[str, Any]:
+        """One task with its job and, for its owner and admins, what was submitted of it (``spec``)."""
         path = f"/jobs/{self._job(job_id)}/tasks/{quote(name, safe='')}"
-        answer: dict[str, Any] = self._json("GET", path)["task"]
+        answer: dict[str, Any] = self._json("GET", path)
         return answer
 
     def spec(self, job_id: str) -> dict[str, Any]:

@@ -126,6 +126,19 @@ class Table:
                 out[key] = write(own) if write else own
         return out
 
+    def whole(self, value: Any) -> dict[str, Any]:
+        """A value of ``kind`` as in a job file, with every default spelled out; None: not set."""
+        out: dict[str, Any] = {}
+        for one, own in zip(self.rows, self._attributes(value), strict=True):
+            if own is not None and one.key in self.parts:
+                own = self.parts[one.key].whole(own)
+            elif own is not None and one.write is not None:
+                own = one.write(own)
+            elif isinstance(own, tuple):
+                own = list(own)
+            out[one.key] = own
+        return out
+
 
 def row(key: str, about: str, value: Any, **rest: Any) -> dict[str, TaskField]:
     """The metadata of a dataclass's field: its row, see ``TaskField``."""

@@ -13,6 +13,8 @@ from .jobs import JobRef, TaskRef
 
 router = APIRouter(tags=["logs"])
 
+AttemptRef = Annotated[str, Path(pattern=r"^([1-9][0-9]{0,8}|latest)$", description="from 1, or `latest`")]
+
 
 @router.get(
     "/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}",
@@ -26,7 +28,7 @@ async def get_log(
     request: Request,
     job: JobRef,
     task: TaskRef,
-    number: Annotated[str, Path(pattern=r"^([1-9][0-9]{0,8}|latest)$", description="from 1, or `latest`")],
+    number: AttemptRef,
     stream: s.LogStream,
     account: SignedIn,
     parts: TheParts,
@@ -48,6 +50,23 @@ async def get_log(
         tail=tail,
         offset=offset,
         follow=follow,
+    )
+
+
+@router.get("/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/line")
+async def get_log_line(
+    job: JobRef,
+    task: TaskRef,
+    number: AttemptRef,
+    stream: s.LogStream,
+    account: SignedIn,
+    parts: TheParts,
+    line: Annotated[int | None, Query(ge=1, le=2**63 - 1, description="its number, from 1")] = None,
+    offset: Annotated[int, Query(ge=0, le=2**63 - 1, description="without `line`: a byte that it has")] = 0,
+) -> s.LogLine:
+    """Where a line of a log begins, so that a link can name one. The log is read up to there."""
+    return await parts.logs.line(
+        account, job, task, 0 if number == "latest" else int(number), stream, line=line, offset=offset
     )
 
 

@@ -188,13 +188,23 @@ class Jobs:
             raise NotFound(f"The job {job_id} has no task `{name}`.")
         details = LiveTaskDetails(self._services, job_id)
         await details.ask_one(found)
-        shown = details.shown(found, job_held=job.held)
-        if not may_see_all(account, job.owner):
-            shown = wire.task_for_others(shown)
-        header = wire.job(job)
-        if not may_see_all(account, job.owner):
-            header = wire.job_for_others(header)
-        return s.TaskDetail(job=header, task=shown, missing=details.missing)
+        header, shown = wire.job(job), details.shown(found, job_held=job.held)
+        whole = may_see_all(account, job.owner)
+        if not whole:
+            header, shown = wire.job_for_others(header), wire.task_for_others(shown)
+            return s.TaskDetail(job=header, task=shown, spec=None, missing=details.missing)
+        spec = await self._spec_of(job_id, name)
+        return s.TaskDetail(job=header, task=shown, spec=spec, missing=details.missing)
+
+    async def _spec_of(self, job_id: str, name: str) -> s.SubmittedTask | None:
+        request = jm.GetJobRequest(job_id=job_id, task_names=[name])
+        async with aclosing(self._services.jobs.parts("GetJobSpec", request)) as parts:
+            # A JobManager of before sends all tasks.
+            async for part in parts:
+                for message in part.tasks:
+                    if message.name == name:
+                        return wire.task_spec(message)
+        return None
 
     async def check_task(self, job_id: str, name: str) -> None:
         """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from headway.backoff import Backoff
 from headway.clock import Clock
@@ -15,9 +14,10 @@ from headway.logs import get_logger
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as wk
-from headway.states import ATTEMPT_ENDED, AttemptState
 
 from ..peers.clients import ServiceClients
+from . import merged
+from .snapshot import LocatedAttempt, LogSnapshot
 from .stored import StoredLogs, attempt_of
 
 log = get_logger(__name__)
@@ -26,36 +26,6 @@ log = get_logger(__name__)
 _LAST_LOOKS = 10
 _PAUSE_S = 0.3
 _LONGEST_PAUSE_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedAttempt:
-    """An attempt as it stands; ``view`` is None when TaskManager could not be asked."""
-
-    number: int
-    view: tm.AttemptView | None
-    worker_address: str
-
-    @property
-    def ended(self) -> bool:
-        """Whether no byte will follow but those still on their way to the mount."""
-        return self.view is None or AttemptState(self.view.state) in ATTEMPT_ENDED
-
-    def bytes_of(self, stream: str) -> int | None:
-        """How many bytes the whole log has, as the worker counted them at the end; None: not known."""
-        if self.view is None or not self.ended or stream == "platform":
-            return None
-        return self.view.stdout_bytes if stream == "stdout" else self.view.stderr_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class LogSnapshot:
-    """A snapshot of a log: ``start`` to ``size`` are the bytes that ``chunks`` gives."""
-
-    start: int
-    size: int
-    ended: bool
-    chunks: AsyncGenerator[bytes, None]
 
 
 class AttemptLogReader:
@@ -91,6 +61,8 @@ class AttemptLogReader:
         Raises:
             MountUnavailable: neither worker nor mount can give it.
         """
+        if stream == merged.BOTH:
+            return await merged.opened(self, task, found, start=start, tail=tail)
         attempt = attempt_of(task.job_id, task.name, found.number)
         stored: int | None = None
         if found.ended:
@@ -149,6 +121,11 @@ class AttemptLogReader:
     async def follow(self, task: TaskId, found: LocatedAttempt, stream: str, start: int) -> AsyncGenerator[bytes, None]:
         """From ``start`` until the attempt has ended and its last byte was given. A worker or TaskManager that is
         away for a while is waited for; no byte comes twice."""
+        if stream == merged.BOTH:
+            async with aclosing(merged.follow(self, task, found, start)) as both:
+                async for data in both:
+                    yield data
+            return
         at, looks = start, 0
         pauses = Backoff(2 * _PAUSE_S, _LONGEST_PAUSE_S)
         while True:

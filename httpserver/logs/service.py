@@ -11,12 +11,15 @@ from headway.errors import NotFound, RangeInvalid
 from headway.ids import JobId, TaskId, is_task_name
 from headway.rpc.v1 import task_manager_pb2 as tm
 
+from .. import schemas as s
 from ..auth.model import Account
 from ..http import ranges
 from ..http.disposition import attachment
 from ..jobs.service import Jobs
+from . import lines
 from .archive import LogArchiveEntry, archive
-from .reader import AttemptLogReader, LocatedAttempt, LogSnapshot
+from .reader import AttemptLogReader
+from .snapshot import LocatedAttempt, LogSnapshot
 
 _STREAMS = ("stdout", "stderr", "platform")
 
@@ -48,18 +51,10 @@ class Logs:
             NotFound: no such task or attempt.
             RangeInvalid: the range starts beyond the end (of a log that ended, when following).
         """
-        job = await self._jobs.own(account, ref)
-        if not is_task_name(task_name):
-            raise NotFound(f"The job {job.id} has no task `{task_name[:64]}`.")
-        task = TaskId(JobId(job.id), task_name)
-        try:
-            found = await self._reader.locate(task, number)
-        except NotFound:
-            await self._jobs.check_task(job.id, task_name)
-            raise
+        task, found = await self._found(account, ref, task_name, number)
         headers = {
             # Shown by nothing: what a task printed must not become a page of this origin (see also nosniff, CSP).
-            "Content-Disposition": attachment(f"{job.id}.{task_name}.{found.number}.{stream}.log"),
+            "Content-Disposition": attachment(f"{task.job_id}.{task_name}.{found.number}.{stream}.log"),
             "X-Log-Attempt": str(found.number),
             "X-Log-Ended": "true" if found.ended else "false",
             "Accept-Ranges": "bytes",
@@ -85,6 +80,35 @@ class Logs:
         headers["X-Log-Offset"] = str(min(opened.start, opened.size))
         headers["Content-Length"] = str(max(0, opened.size - opened.start))
         return _stream(opened.chunks, 200, headers)
+
+    async def line(
+        self, account: Account, ref: str, task_name: str, number: int, stream: str, *, line: int | None, offset: int
+    ) -> s.LogLine:
+        """Where a line begins: that of this number, or the one that has the byte at ``offset``.
+
+        Raises:
+            NotAllowed: somebody else's job.
+            NotFound: no such task or attempt.
+        """
+        task, found = await self._found(account, ref, task_name, number)
+        opened = await self._reader.open(task, found, stream)
+        try:
+            wanted = lines.line_at(opened.chunks, offset) if line is None else lines.begin_of(opened.chunks, line)
+            seen, begin = await wanted
+        finally:
+            await _close(opened)
+        return s.LogLine(line=seen, offset=begin, size=opened.size, ended=found.ended)
+
+    async def _found(self, account: Account, ref: str, task_name: str, number: int) -> tuple[TaskId, LocatedAttempt]:
+        job = await self._jobs.own(account, ref)
+        if not is_task_name(task_name):
+            raise NotFound(f"The job {job.id} has no task `{task_name[:64]}`.")
+        task = TaskId(JobId(job.id), task_name)
+        try:
+            return task, await self._reader.locate(task, number)
+        except NotFound:
+            await self._jobs.check_task(job.id, task_name)
+            raise
 
     async def _range(
         self, task: TaskId, found: LocatedAttempt, stream: str, wanted: ranges.ByteRange, headers: dict[str, str]

@@ -90,6 +90,7 @@ from .job_file import (
     JobFileDefaults,
     JobFileResources,
     JobFileTask,
+    SubmittedTask,
 )
 from .jobs import (
     Acted,
@@ -113,6 +114,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
+from .logs import LogLine
 from .starts import (
     Preview,
     PreviewStart,
@@ -162,6 +164,7 @@ __all__ = [
     "JobGone",
     "JobList",
     "ListedUser",
+    "LogLine",
     "LogStream",
     "Missing",
     "NeedOn",
@@ -197,6 +200,7 @@ __all__ = [
     "ShareChange",
     "SharedWith",
     "Submitted",
+    "SubmittedTask",
     "Task",
     "TaskBooking",
     "TaskDetail",

@@ -36,6 +36,7 @@ class NeedOn(StrEnum):
 class LogStream(StrEnum):
     STDOUT = "stdout"
     STDERR = "stderr"
+    BOTH = "both"
     PLATFORM = "platform"
 
 

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, create_model
 from headway.jobfile.spec import RESOURCES, TASK
 from headway.jobfile.table import Table, TaskField
 
-from .base import ApiRequest, NeedOn, Priority
+from .base import ApiRequest, ApiResponse, NeedOn, Priority
 
 
 def _without_null(schema: dict[str, Any]) -> None:
@@ -43,13 +43,28 @@ def of_table(name: str, table: Table, **others: Any) -> Any:
     for row in table.rows:
         if not row.shared:
             continue
-        kind: Any = others.get(row.key, row.value)
-        if isinstance(kind, type) and issubclass(kind, StrEnum):
-            kind = Literal[tuple(word.value for word in kind)]  # an enum would get a schema of its own
+        kind = _kind(row, others)
         # An empty list would be an example too.
         told: dict[str, Any] = {"examples": list(row.examples)} if row.examples else {}
         fields[row.key] = (kind | None, Field(None, description=_about(row), **told))
     return create_model(name, __base__=_Read, **fields)
+
+
+def _kind(row: TaskField, others: dict[str, Any]) -> Any:
+    kind: Any = others.get(row.key, row.value)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return Literal[tuple(word.value for word in kind)]  # an enum would get a schema of its own
+    return kind
+
+
+def _shown(name: str, table: Table, **others: Any) -> Any:
+    """A model of all fields as a job file spells them, each present; null: not set."""
+    fields: dict[str, Any] = {}
+    for row in table.rows:
+        kind = _kind(row, others)
+        may_miss = row.default is None or row.attribute == "shell"
+        fields[row.key] = (kind | None if may_miss else kind, Field(description=row.about))
+    return create_model(name, __base__=ApiResponse, **fields)
 
 
 def _about(row: TaskField) -> str:
@@ -79,3 +94,14 @@ class JobFile(_Read):
     priority: Priority | None = None
     defaults: JobFileDefaults | None = None
     tasks: list[JobFileTask]
+
+
+class SubmittedResources(_shown("_SubmittedResources", RESOURCES)):  # type: ignore[misc]
+    pass
+
+
+_Whole: Any = _shown("_SubmittedTask", TASK, resources=SubmittedResources, needs=list[str] | dict[str, NeedOn])
+
+
+class SubmittedTask(_Whole):  # type: ignore[misc]
+    """What was submitted of a task, as a job file spells it, with every default filled in; null: not set."""

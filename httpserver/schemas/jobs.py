@@ -13,6 +13,7 @@ from headway.model.reasons import EndWord, Fault, WaitWord
 from headway.states import AttemptState, JobState, TaskState
 
 from .base import ApiRequest, ApiResponse, NeedOn, Priority
+from .job_file import SubmittedTask
 
 
 class Reason(ApiResponse):
@@ -203,6 +204,7 @@ class JobDetail(Job):
 class TaskDetail(ApiResponse):
     job: Job
     task: Task
+    spec: SubmittedTask | None = Field(None, description="what was submitted of it; null: for owner and admins only")
     missing: list[Missing]
 
 

@@ -49,6 +49,18 @@ def test_output_is_seen_while_it_runs(jobs: Jobs) -> None:
     assert jobs.ended(job)["state"] == "SUCCEEDED"
 
 
+def test_both_streams_are_one_log_in_the_order_in_which_they_came(jobs: Jobs) -> None:
+    """While it runs, and afterwards from the mount."""
+    script = "for i in 1 2 3; do echo out $i; sleep 0.3; echo err $i >&2; sleep 0.3; done"
+    job = jobs.begin(a_task(script))
+    jobs.until_it_prints(job, b"out 1\n")
+    whole = b"".join(f"out {i}\nerr {i}\n".encode() for i in (1, 2, 3))
+    assert b"".join(jobs.cluster.client.follow_log(job, "a", stream="both")) == whole
+    jobs.ended(job)
+    assert jobs.cluster.client.log(job, "a", stream="both") == whole
+    assert jobs.cluster.client.log(job, "a", stream="both", tail=6) == b"err 3\n"
+
+
 def test_python_is_not_buffered(jobs: Jobs, python_image: str) -> None:
     """LOG-08."""
     script = "import time\nfor i in range(4):\n    print(i)\n    time.sleep(1)"

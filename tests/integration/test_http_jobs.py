@@ -388,6 +388,8 @@ async def test_others_see_states_but_not_spec_logs_or_buttons(rig: Rig):
         assert answer.status_code == 200
         assert secret not in answer.text
     assert secret not in (await ann.get(f"/jobs/{job_id}")).text
+    assert (await bob.get(f"/jobs/{job_id}/tasks/a")).json()["spec"] is None
+    assert (await root.get(f"/jobs/{job_id}/tasks/a")).json()["spec"]["env"] == {"API_TOKEN": secret}
     for closed in (
         "spec",
         "logs.zip",
@@ -400,6 +402,29 @@ async def test_others_see_states_but_not_spec_logs_or_buttons(rig: Rig):
         assert (await bob.post(f"/jobs/{job_id}/{action}")).status_code == 403
         assert (await root.post(f"/jobs/{job_id}/{action}")).status_code != 403
     assert (await ann.get(f"/jobs/{job_id}/spec")).json()["tasks"][0]["env"] == {"API_TOKEN": secret}
+
+
+async def test_a_task_tells_its_owner_all_that_was_submitted_of_it(rig: Rig):
+    """Used to: command, environment, needs, retries and folders were shown nowhere."""
+    ann = await rig.client("ann")
+    document = a_job_file("a", "b")
+    document["tasks"][1] |= {
+        "needs": {"a": "any"}, "command": ["echo", "a b"], "env": {"A": "1"}, "retries": 2, "output_path": "out",
+        "working_dir": "/w", "ulimits": {"nofile": 4096}, "timeout": "90m",
+        "resources": {"cpus": 0.5, "memory": "4GiB"},
+    }  # fmt: skip
+    job_id = (await ann.post("/jobs", json=document)).json()["id"]
+    spec = (await ann.get(f"/jobs/{job_id}/tasks/b")).json()["spec"]
+    assert spec == {
+        "name": "b", "needs": {"a": "any"}, "image": "base", "command": ["echo", "a b"],
+        "shell": None, "entrypoint": "replace", "env": {"A": "1"}, "working_dir": "/w", "code": None, "datasets": [],
+        "resources": {
+            "cpus": 0.5, "memory": "4GiB", "shm": "2GiB", "gpus": 0, "gpu_model": [], "gpu_memory": None,
+        },
+        "ulimits": {"nofile": 4096}, "timeout": "1h30m", "grace": "10s", "retries": 2, "user": "account",
+        "network": "outgoing", "output_path": "out", "log_limit": "1GiB", "log_limit_action": "drop",
+    }  # fmt: skip
+    assert (await ann.get(f"/jobs/{job_id}/tasks/a")).json()["spec"]["shell"] == "sh"
 
 
 async def test_actions_are_idempotent_and_take_single_tasks(rig: Rig):

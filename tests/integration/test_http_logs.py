@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.waiting import eventually
+from worker.box import IndexRecord, Stream, pack_index
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -102,6 +103,86 @@ async def test_a_log_of_a_task_that_the_job_does_not_have_says_so(rig: Rig):
             answer = await ann.get(path.replace("/a/", f"/{name}/").replace("/1/", f"/{number}/"))
             assert answer.status_code == 404
             assert answer.json()["detail"].startswith(f"Job {job_id} has no task '{name}'.")
+
+
+def an_index(*records: tuple[int, int, int]) -> bytes:
+    """Of (stream, offset, length), in the order in which the bytes came."""
+    return pack_index(IndexRecord(n, offset, length, Stream(s)) for n, (s, offset, length) in enumerate(records))
+
+
+async def test_both_streams_are_one_log_in_the_order_in_which_they_came(rig: Rig):
+    out, err = b"epoch 1\nepoch 2\n", b"warning\nTraceback\n"
+    index = an_index((1, 0, 8), (2, 0, 8), (1, 8, 8), (2, 8, 4), (2, 12, 3))  # the end of stderr is not named
+    whole = b"epoch 1\nwarning\nepoch 2\nTraceback\n"
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig)
+    path = path.replace("stdout", "both")
+    got = bytearray()
+    following = asyncio.create_task(read_all(rig, path, got, params={"follow": "true"}))
+    later = bytearray()
+    await rig.worker.write(job_id, "a", out)
+    await rig.worker.write(job_id, "a", err, stream="stderr")
+    await rig.worker.write(job_id, "a", index[:40], stream="index")  # the second record is being written
+    await eventually(lambda: bytes(got) == whole[:8])
+    assert (await ann.get(path)).content == whole[:8]
+    await rig.worker.write(job_id, "a", index[40:], stream="index")
+    await eventually(lambda: bytes(got) == whole[:-3])
+    assert (await ann.get(path, params={"tail": 5})).content == whole[:-3][-5:]
+    since = asyncio.create_task(read_all(rig, path, later, params={"follow": "true", "offset": 10}))
+    await eventually(lambda: bytes(later) == whole[10:-3])
+    await rig.worker.end(job_id, "a")
+    await asyncio.wait_for(asyncio.gather(following, since), 10)
+    assert (bytes(got), bytes(later)) == (whole, whole[10:])
+    rig.tasks.put(job_id, "a", state="SUCCEEDED", stdout_bytes=len(out), stderr_bytes=len(err))
+    rig.store_log(job_id, "a", out)
+    rig.store_log(job_id, "a", err, stream="stderr")
+    rig.store_log(job_id, "a", index, stream="index")
+    assert (await ann.get(path)).content == whole
+    for start in range(0, len(whole), 5):
+        part = await ann.get(path, headers={"Range": f"bytes={start}-{start + 9}"})
+        assert part.content == whole[start : start + 10]
+        assert part.headers["content-range"].endswith(f"/{len(whole)}")
+        rest = bytearray()
+        await read_all(rig, path, rest, params={"follow": "true", "offset": start})
+        assert bytes(rest) == whole[start:]
+    assert (await ann.get(path, params={"tail": 7})).content == whole[-7:]
+    assert (await ann.get(f"{path}/line", params={"line": 3})).json()["offset"] == 16
+    # An index that a task wrote itself hides no byte and adds none.
+    for broken in (b"", b"x" * 24, an_index((2, 10**12, 9), (1, 3, 10**6)), index[:24] * 9):
+        rig.store_log(job_id, "a", broken, stream="index")
+        answer = await ann.get(path)
+        assert (answer.status_code, sorted(answer.content)) == (200, sorted(whole))
+    assert (await ann.get(path.replace("/both", "/index"))).status_code == 400
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "ended"])
+async def test_a_line_is_found_by_its_number_and_by_a_byte(rig: Rig, live: bool):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "RUNNING" if live else "SUCCEEDED")
+    text = b"one\n\nthree" + b"x" * 300_000 + b"\nfour\n"
+    if live:
+        await rig.worker.write(job_id, "a", text)
+    else:
+        rig.store_log(job_id, "a", text)
+    four = text.index(b"four")
+    for params, want in (
+        ({"line": 1}, (1, 0)),
+        ({"line": 2}, (2, 4)),
+        ({"line": 3}, (3, 5)),
+        ({"line": 4}, (4, four)),
+        ({"line": 99}, (5, len(text))),
+        ({"offset": 0}, (1, 0)),
+        ({"offset": 3}, (1, 0)),
+        ({"offset": 4}, (2, 4)),
+        ({"offset": 200_000}, (3, 5)),
+        ({"offset": four + 2}, (4, four)),
+        ({"offset": 10**9}, (5, len(text))),
+    ):
+        found = (await ann.get(f"{path}/line", params=params)).json()
+        assert (found["line"], found["offset"]) == want, params
+        assert (found["size"], found["ended"]) == (len(text), not live)
+    assert (await ann.get(f"{path}/line", params={"line": 0})).status_code == 400
+    assert (await (await rig.client("bob")).get(f"{path}/line")).status_code == 403
 
 
 async def test_a_follower_gets_every_byte_as_it_comes_and_ends_with_the_attempt(rig: Rig):

@@ -460,6 +460,12 @@ async def test_the_spec_comes_back_as_it_was_submitted(rig: Rig) -> None:
     parts = [part async for part in rig.peer.stream(rig.stub.GetJobSpec, request, deadline_s=5)]
     assert parts[0].header.name == "ünïcode 日本"
     assert [task for part in parts for task in part.tasks] == tasks
+    request.task_names.append("b")
+    parts = [part async for part in rig.peer.stream(rig.stub.GetJobSpec, request, deadline_s=5)]
+    assert [task for part in parts for task in part.tasks] == tasks[1:]
+    request.task_names.append("c")
+    with pytest.raises(NotFound, match="no task 'c'"):
+        [part async for part in rig.peer.stream(rig.stub.GetJobSpec, request, deadline_s=5)]
 
 
 async def test_a_task_that_can_never_be_queued_ends_and_holds_up_nobody(rig: Rig) -> None:

@@ -39,6 +39,7 @@ def begin_copy(context: ExecutorContext, record: AttemptRecord) -> None:
         context.mounted.job_folder(attempt),
         context.runtime.spool(attempt, Stream.STDOUT),
         context.runtime.spool(attempt, Stream.STDERR),
+        context.runtime.index(attempt),
     )
     context.copier.set_platform_log(attempt, record.platform_log)
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from headway.clock import Clock
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
+from ..box import open_regular
 from .spool_copy import TRANSIENT_ERRORS, SpoolCopy
 
 log = get_logger(__name__)
@@ -42,6 +44,8 @@ class CopyJob:
     spools: dict[str, SpoolCopy]
     platform_log: bytes = b""
     platform_log_copied: int = -1  # length that was written last; -1: none yet
+    index: Path | None = None  # when which bytes came
+    index_copied: bool = False
     final: bool = False
     trailer: bytes = b""  # after the last byte of stdout
     busy: bool = False
@@ -85,8 +89,11 @@ class LogCopier:
 
     # -- calls of the executor -----------------------------------------------------------------------
 
-    def begin(self, attempt: AttemptId, target: Path, stdout: Path | None, stderr: Path | None) -> CopyJob:
-        """Copy from now on. Safe twice, and for an attempt from before this Worker's restart."""
+    def begin(
+        self, attempt: AttemptId, target: Path, stdout: Path | None, stderr: Path | None, index: Path | None = None
+    ) -> CopyJob:
+        """Copy from now on. Safe twice, and for an attempt from before this Worker's restart. ``index`` follows at the
+        end, if both streams have something."""
         job = self._jobs.get(attempt)
         if job is None:
             spools = {
@@ -94,7 +101,7 @@ class LogCopier:
                 for name, source in (("stdout", stdout), ("stderr", stderr))
                 if source is not None
             }
-            job = self._jobs[attempt] = CopyJob(attempt, target, spools)
+            job = self._jobs[attempt] = CopyJob(attempt, target, spools, index=index)
             if spools:
                 self._wake.set()
         return job
@@ -272,11 +279,38 @@ def _copy_one(job: CopyJob, final: bool, folder: Callable[[], Path]) -> bool:
     for name, spool in job.spools.items():
         trailer = job.trailer if final and name == "stdout" else b""
         done = spool.step(final=final, trailer=trailer, reach=folder) and done
+    if final and not job.index_copied:
+        _copy_index(job, folder)
+        job.index_copied = True
     platform_log = job.platform_log
     if job.platform_log_copied < len(platform_log):
         _write_platform_log(folder(), platform_log)
         job.platform_log_copied = len(platform_log)
     return done
+
+
+def _copy_index(job: CopyJob, folder: Callable[[], Path]) -> None:
+    # Without an fsync, as the platform log: without it the two streams are shown one after the other.
+    if job.index is None or not job.spools or not all(_has_bytes(spool.source) for spool in job.spools.values()):
+        return
+    try:
+        descriptor = open_regular(job.index)
+    except OSError:
+        return  # none, or no longer a plain file
+    with os.fdopen(descriptor, "rb") as source:
+        target = folder() / "index.log"
+        part = target.with_name("index.part")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(part, flags, 0o640), "wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
+        os.replace(part, target)
+
+
+def _has_bytes(path: Path) -> bool:
+    try:
+        return path.lstat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _write_platform_log(folder: Path, platform_log: bytes) -> None:

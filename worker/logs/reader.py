@@ -29,6 +29,7 @@ CHUNK_BYTES = 256 << 10
 _MIN_PAUSE_S = 0.05
 _MAX_PAUSE_S = 0.5
 _MAX_MARKS = 512
+INDEX = "index"  # of both streams: 24 bytes a piece, see box/index.py
 _INDEX_BLOCK = 4_096
 
 
@@ -111,7 +112,7 @@ class WorkerLogReader:
             InvalidInput: there is no such stream.
             MountUnavailable: a part of the log is only on the mount, which can't be read now.
         """
-        if stream not in STREAMS:
+        if stream not in (*STREAMS, INDEX):
             raise InvalidInput(f"A log is one of {', '.join(STREAMS)}, not {stream!r}.")
         source = await self._source(attempt, stream)
         at = offset if tail is None else max(0, source.size - tail)
@@ -148,13 +149,15 @@ class WorkerLogReader:
         job = self._copier.get(attempt)
         if stream == "platform":
             return _Source(len(record.platform_log), ended, tail=record.platform_log)
+        if stream == INDEX:
+            path = self._runtime.index(attempt)
+            size = _spool_size(path)
+            return _Source(size, ended, spool=path, spool_size=size)
         which = Stream.STDOUT if stream == "stdout" else Stream.STDERR
         spool = self._runtime.spool(attempt, which)
         if spool is None:
             return _Source(0, ended)
-        spool_size = 0
-        with contextlib.suppress(FileNotFoundError):
-            spool_size = spool.lstat().st_size
+        spool_size = _spool_size(spool)
         copy = job.spools.get(stream) if job is not None else None
         tail = job.trailer if job is not None and job.final and stream == "stdout" else b""
         return _Source(
@@ -205,6 +208,13 @@ class WorkerLogReader:
         if found is None:
             raise NotFound(f"There is no log of {attempt} here.")
         return _Source(found, ended=True, mount=path, mount_only=found)
+
+
+def _spool_size(path: Path | None) -> int:
+    if path is not None:
+        with contextlib.suppress(FileNotFoundError):
+            return path.lstat().st_size
+    return 0
 
 
 def _pread(path: Path, at: int, want: int) -> bytes:

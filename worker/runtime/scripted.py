@@ -177,7 +177,7 @@ class ScriptedRuntime:
             lease_grace_ms=order.spec.lease_grace_ms,
         )
         try:
-            if script.output:
+            if script.output or script.errors:
                 await asyncio.to_thread(self._print, self.box(order.attempt), run)
             self._write(_start_line(order.attempt, run, order.lease_until_boot_ns))
         except OSError as error:
@@ -313,7 +313,7 @@ class ScriptedRuntime:
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         live = self._live.get(attempt)
-        if live is not None and not live.run.script.output:
+        if live is not None and not (live.run.script.output or live.run.script.errors):
             return None
         box = self.box(attempt)
         return box.spool(stream) if live is not None or box.run.exists() else None
@@ -366,6 +366,7 @@ class ScriptedRuntime:
         writer = boxes.SpoolWriter(box)
         try:
             writer.append(Stream.STDOUT, run.script.output, wall_ns=run.wall_ns)
+            writer.append(Stream.STDERR, run.script.errors, wall_ns=run.wall_ns)
         finally:
             writer.close()
 
@@ -434,6 +435,7 @@ def _start_line(attempt: AttemptId, run: ScriptedRun, lease_until_ns: int | None
         "run_ns": script.run_ns,
         "exit": script.exit_code,
         "out": len(script.output),
+        "err": len(script.errors),
         "deaf": script.ignores_term,
         "oom": script.out_of_memory,
     }
@@ -446,6 +448,7 @@ def _run_of(line: Mapping[str, Any]) -> ScriptedRun:
         exit_code=line["exit"],
         # The text is in the spool already. Only its length counts from here on.
         output=b"\0" * line["out"],
+        errors=b"\0" * line.get("err", 0),  # an older journal has none
         ignores_term=line["deaf"],
         out_of_memory=line["oom"],
     )

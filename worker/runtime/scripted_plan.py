@@ -3,6 +3,7 @@
     HEADWAY_SCRIPTED_RUN_S         seconds of run time (default 0)
     HEADWAY_SCRIPTED_EXIT          exit code at its end (default 0)
     HEADWAY_SCRIPTED_OUTPUT        text that it prints to stdout at its start
+    HEADWAY_SCRIPTED_STDERR        text that it prints to stderr then
     HEADWAY_SCRIPTED_START_FAILS   it never starts: an end word (image_not_found ...), else start_failed
     HEADWAY_SCRIPTED_IGNORES_TERM  1: goes on after a TERM, until its grace or its run time is over
     HEADWAY_SCRIPTED_OOM           1: at the end of its run time the kernel kills it because memory ran out
@@ -37,6 +38,7 @@ class Script:
     start_fails: EndWord | None = None
     ignores_term: bool = False
     out_of_memory: bool = False
+    errors: bytes = b""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Script:
@@ -56,6 +58,7 @@ class Script:
             run_ns=round(run_s * _NS),
             exit_code=exit_code,
             output=env.get(PREFIX + "OUTPUT", "").encode("utf-8", "surrogateescape"),
+            errors=env.get(PREFIX + "STDERR", "").encode("utf-8", "surrogateescape"),
             start_fails=_end_word(said("START_FAILS")),
             ignores_term=said("IGNORES_TERM").lower() in _YES,
             out_of_memory=said("OOM").lower() in _YES,
@@ -154,5 +157,6 @@ def _record(
         run_ns=at_ns - run.boot_ns,
         oom_kills=int(oom),
         stdout_bytes=len(run.script.output),
+        stderr_bytes=len(run.script.errors),
         timeout_ms=run.timeout_ms,
     )

@@ -118,7 +118,7 @@ class JobManagerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetJobSpec(self, request, context):
-        """Header, then task specs in parts: what was submitted, with defaults applied.
+        """Header, then task specs in parts: what was submitted, with defaults applied. Of the tasks that are named, or of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

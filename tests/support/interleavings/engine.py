@@ -266,6 +266,9 @@ class EngineApi:
     def inspect_container(self, name: str) -> Any:
         return self._ask("inspect", lambda: self._engine.inspect(name))
 
+    def inspect_image(self, image: str) -> Any:
+        return self._ask("inspect an image", lambda: {"Config": {}})
+
     def kill(self, name: str, signal: str) -> None:
         self._ask("kill", lambda: self._engine.kill_container(name))
 

@@ -74,6 +74,9 @@ class Server:
         }
         return {"id": reference, "tasks": [task], "missing": self.missing}
 
+    def task_detail(self, reference: str, name: str) -> dict[str, Any]:
+        return {"task": self.job(reference)["tasks"][0], "spec": None, "missing": []}
+
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:

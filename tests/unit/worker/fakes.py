@@ -245,7 +245,8 @@ class FakeRuntime:
         return folder / stream.name.lower() if folder is not None else None
 
     def index(self, attempt: AttemptId) -> Path | None:
-        return None
+        folder = self.spools.get(attempt)
+        return None if folder is None else folder / "index"
 
     # -- what happens in the world ------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ type Schemas = components["schemas"];
 export type Job = Schemas["Job"];
 export type JobDetail = Schemas["JobDetail"];
 export type Task = Schemas["Task"];
+export type TaskSpec = Schemas["SubmittedTask"];
+export type Reason = Schemas["Reason"];
 export type Attempt = Schemas["Attempt"];
 export type Submitted = Schemas["Submitted"];
 export type Node = Schemas["Node"];
@@ -29,6 +31,7 @@ export type NodeHealth = Schemas["NodeHealth"];
 export type Admission = Schemas["Admission"];
 export type NeedOn = Schemas["NeedOn"];
 export type LogStream = Schemas["LogStream"];
+export type LogLinePlace = Schemas["LogLine"];
 
 /** Any refusal of the server, and a server that does not answer. */
 export class ApiError extends Error {

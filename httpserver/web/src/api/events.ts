@@ -10,6 +10,8 @@ export const keys = {
   jobs: ["jobs"] as const,
   job: (id: string) => ["job", id] as const,
   task: (id: string, name: string) => ["task", id, name] as const,
+  spec: (id: string, name: string) => ["spec", id, name] as const,
+  logSizes: (id: string, name: string, attempt: number, ended: boolean) => ["log sizes", id, name, attempt, ended] as const,
   queue: ["queue"] as const,
   wholeQueue: ["whole queue"] as const,
   jobName: (id: string) => ["job name", id] as const,

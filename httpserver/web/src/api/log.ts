@@ -1,5 +1,5 @@
 /** One attempt's log as it comes; a cut connection is taken up again at the byte where it broke. */
-import { ApiError, tellSignedOut, toApiError } from "./client";
+import { ApiError, type LogLinePlace, tellSignedOut, toApiError } from "./client";
 
 export interface LogPlace {
   readonly job: string;
@@ -43,8 +43,56 @@ export function firstByte(response: Response): number | null {
   return own === null ? null : Number(own);
 }
 
-export async function followLog(place: LogPlace, listener: LogListener, signal: AbortSignal): Promise<void> {
-  let offset: number | null = null;
+/** Some bytes of a log. `size`: of the whole, as it is now; null: not told. */
+export interface LogPart {
+  readonly data: Uint8Array;
+  readonly offset: number;
+  readonly size: number | null;
+}
+
+const sizeOf = (response: Response): number | null => {
+  const size = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1];
+  return size === undefined ? null : Number(size);
+};
+
+async function refusal(response: Response): Promise<ApiError> {
+  if (response.status === 401) tellSignedOut();
+  return toApiError(await response.json().catch(() => null), response.status);
+}
+
+/** The bytes from `start` to `end`, which is not among them; fewer where the log ends before, none where it is gone. */
+export async function readLog(place: LogPlace, start: number, end: number, signal?: AbortSignal): Promise<LogPart> {
+  const none = new Uint8Array(0);
+  if (end <= start) return { data: none, offset: start, size: null };
+  const headers = { Accept: "text/plain", Range: `bytes=${start}-${end - 1}` };
+  const response = await fetch(logUrl(place), { signal: signal ?? null, headers });
+  if (response.status === 416) return { data: none, offset: start, size: sizeOf(response) };
+  if (!response.ok) throw await refusal(response);
+  const data = new Uint8Array(await response.arrayBuffer());
+  return { data, offset: firstByte(response) ?? start, size: sizeOf(response) };
+}
+
+/** How many bytes a log has; null: it is not there. */
+export async function logSize(place: LogPlace, signal?: AbortSignal): Promise<number | null> {
+  try {
+    return (await readLog(place, 0, 1, signal)).size;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** Where a line begins, by its number or by a byte that it has. */
+export async function findLine(place: LogPlace, by: { line: number } | { offset: number }, signal?: AbortSignal): Promise<LogLinePlace> {
+  const query = "line" in by ? `line=${by.line}` : `offset=${by.offset}`;
+  const response = await fetch(`${logUrl(place)}/line?${query}`, { signal: signal ?? null });
+  if (!response.ok) throw await refusal(response);
+  return (await response.json()) as LogLinePlace;
+}
+
+/** `from`: the byte to begin at; null: the log's tail. */
+export async function followLog(place: LogPlace, listener: LogListener, signal: AbortSignal, from: number | null = null): Promise<void> {
+  let offset: number | null = from;
   let failures = 0;
   while (!signal.aborted) {
     try {

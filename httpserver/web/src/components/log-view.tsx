@@ -1,8 +1,10 @@
-import { memo, useEffect, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { type LogPlace, type LogState, TAIL_BYTES, followLog, logUrl } from "../api/log";
-import { LogText } from "../domain/logtext";
+import { ApiError } from "../api/client";
+import { type LogPlace, type LogState, findLine, followLog, logUrl, readLog } from "../api/log";
 import { size } from "../domain/format";
+import { type LogLine, LogText } from "../domain/logtext";
+import { type Run, type Style, colours } from "../domain/terminal";
 
 const stateText: Record<LogState, string> = {
   live: "live",
@@ -13,114 +15,406 @@ const stateText: Record<LogState, string> = {
 };
 
 const BLOCK_LINES = 200;
+/** What a scroll to an end of the window loads. */
+const PIECE_BYTES = 256 * 1024;
+/** What stands before a line that was asked for. */
+const BEFORE_BYTES = 16 * 1024;
+/** So near an end of the window its neighbourhood is loaded. */
+const NEAR_PX = 400;
 
 /** Lines in blocks that keep their place in the whole, so that a new line draws one block anew and not all. */
-function blocks(lines: readonly string[], dropped: number): { key: number; text: string }[] {
-  const out: { key: number; text: string }[] = [];
-  for (let at = 0; at < lines.length;) {
-    const end = Math.min(lines.length, at + BLOCK_LINES - ((dropped + at) % BLOCK_LINES));
-    out.push({ key: Math.floor((dropped + at) / BLOCK_LINES), text: lines.slice(at, end).join("\n") });
-    at = end;
+function blocks(lines: readonly LogLine[]): LogLine[][] {
+  const out: LogLine[][] = [];
+  let key = NaN;
+  for (const line of lines) {
+    const own = Math.floor(line.index / BLOCK_LINES);
+    if (own !== key) out.push([]);
+    key = own;
+    out.at(-1)?.push(line);
   }
   return out;
 }
 
-// A block that ends with an empty line would lose it: the last line feed of a <pre> takes no room.
-const Block = memo(function Block({ text }: { text: string }) {
-  return <pre>{text.endsWith("\n") || text === "" ? `${text}\n` : text}</pre>;
+const drawnStyle = (style: Style): React.CSSProperties => ({
+  ...(style.fg || style.bg || style.inverse ? colours(style) : {}),
+  ...(style.bold ? { fontWeight: 700 } : {}),
+  ...(style.italic ? { fontStyle: "italic" } : {}),
+  ...(style.underline ? { textDecoration: "underline" } : {}),
 });
 
-/** A live log: opens at its tail, follows while the reader stands at the end, keeps memory bounded. */
-export function LogView({ place }: { place: LogPlace }) {
+const Runs = ({ runs }: { runs: readonly Run[] }): React.ReactNode =>
+  runs.map((run, i) => (
+    <span key={i} style={drawnStyle(run.style)}>
+      {run.text}
+    </span>
+  ));
+
+const Block = memo(
+  function Block({ lines, first, marked }: { lines: readonly LogLine[]; first: number | null; marked: number | null }) {
+    return (
+      <pre>
+        {lines.map((line) => {
+          const number = first === null ? undefined : first + line.index;
+          return (
+            <span key={line.at} className={number !== undefined && number === marked ? "line marked" : "line"} data-at={line.at} data-n={number}>
+              {line.runs ? <Runs runs={line.runs} /> : line.text}
+              {"\n"}
+            </span>
+          );
+        })}
+      </pre>
+    );
+  },
+  (a, b) =>
+    a.first === b.first && a.marked === b.marked && a.lines.length === b.lines.length && a.lines.every((line, i) => line === b.lines[i]),
+);
+
+/** The line that the address names: #L120. */
+const hashLine = (): number | null => {
+  const found = /^#L([1-9]\d{0,14})$/.exec(window.location.hash)?.[1];
+  return found === undefined ? null : Number(found);
+};
+
+/** Where the reader is, told by a line that is on screen, so that lines above it may come and go. */
+interface Anchor {
+  readonly at: string;
+  readonly top: number;
+}
+
+/**
+ * A live log of any size: opens at its tail, or at a line of the address, and holds a window of it. What is scrolled
+ * to is loaded. It follows while the reader stands at the end.
+ *
+ * `expected`: bytes that it had when its attempt ended.
+ */
+export function LogView({ place, expected = null }: { place: LogPlace; expected?: number | null }) {
   const { job, task, attempt, stream } = place;
-  const [lines, setLines] = useState<string[]>([]);
+  const [lines, setLines] = useState<readonly LogLine[]>([]);
   const [state, setState] = useState<LogState>("none");
   const [sentence, setSentence] = useState("");
-  const [skipped, setSkipped] = useState({ bytes: 0, lines: 0 });
-  const [follow, setFollow] = useState(true);
+  const [trouble, setTrouble] = useState("");
+  const [follow, setFollow] = useState(() => hashLine() === null);
+  const [marked, setMarked] = useState(hashLine);
+  const [full, setFull] = useState(false);
+  const [begin, setBegin] = useState(0);
+  const [first, setFirst] = useState<number | null>(1);
+  const [behind, setBehind] = useState(false);
+  const [wanted, setWanted] = useState("");
+  /** A new opening of the log: at its tail, at its start, or at a line. */
+  const [opening, setOpening] = useState<{ line: number | null }>(() => ({ line: hashLine() }));
   const box = useRef<HTMLDivElement>(null);
   const lastTop = useRef(0);
+  const text = useRef<LogText | null>(null);
+  const known = useRef(0);
+  const loading = useRef(false);
+  const following = useRef(follow);
+  const anchor = useRef<Anchor | null>(null);
+  const goTo = useRef<number | null>(null);
+  following.current = follow;
+
+  const show = useCallback((): void => {
+    const now = text.current;
+    if (now === null) return;
+    setLines(now.lines());
+    setBegin(now.begin);
+    setFirst(now.first);
+    setBehind(now.offset < known.current);
+  }, []);
 
   useEffect(() => {
     const stop = new AbortController();
-    let text: LogText | null = null;
-    let begin = 0;
+    const where: LogPlace = { job, task, attempt, stream };
     let scheduled = 0;
-    const show = (): void => {
-      scheduled = 0;
-      if (text === null) return;
-      setLines(text.view());
-      setSkipped({ bytes: begin, lines: text.dropped });
-    };
+    text.current = null;
+    known.current = 0;
+    loading.current = false;
     setLines([]);
     setState("none");
     setSentence("");
-    setSkipped({ bytes: 0, lines: 0 });
-    void followLog(
-      { job, task, attempt, stream },
-      {
-        bytes(data, offset) {
-          if (text === null) {
-            begin = offset;
-            text = new LogText(offset);
-          }
-          text.add(data);
-          // At most ten pictures a second, however fast the log is; a timer also runs in a hidden tab.
-          scheduled ||= window.setTimeout(show, 100);
+    setTrouble("");
+    setBegin(0);
+    setBehind(false);
+
+    const follower = (from: number | null): Promise<void> =>
+      followLog(
+        where,
+        {
+          bytes(data, offset) {
+            if (text.current === null) {
+              text.current = new LogText(offset);
+              if (offset > 0) void number(text.current, offset);
+            }
+            const now = text.current;
+            known.current = Math.max(known.current, offset + data.byteLength);
+            // What is read stays where it is: a window that is full, or ends before this, takes it when it is scrolled to.
+            if (now.offset === offset && (following.current || !now.full)) now.add(data, following.current ? "end" : "start");
+            // At most ten pictures a second, however fast the log is; a timer also runs in a hidden tab.
+            scheduled ||= window.setTimeout(() => {
+              scheduled = 0;
+              show();
+            }, 100);
+          },
+          state(now, why = "") {
+            setState(now);
+            setSentence(why);
+          },
         },
-        state(now, why = "") {
-          setState(now);
-          setSentence(why);
-        },
-      },
-      stop.signal,
-    );
+        stop.signal,
+        from,
+      );
+
+    /** Which number the line has that the window begins with; the log goes on without. */
+    const number = async (of: LogText, offset: number): Promise<void> => {
+      try {
+        const found = await findLine(where, { offset }, stop.signal);
+        of.first ??= found.line;
+        show();
+      } catch {
+        // It is shown without numbers.
+      }
+    };
+
+    const atLine = async (line: number): Promise<void> => {
+      const found = await findLine(where, { line }, stop.signal);
+      const start = Math.max(0, found.offset - BEFORE_BYTES);
+      const part = await readLog(where, start, found.offset + PIECE_BYTES, stop.signal);
+      if (stop.signal.aborted) return;
+      const opened = new LogText(part.offset);
+      opened.add(part.data, "start");
+      const there = opened.lines().find((one) => one.at === found.offset);
+      if (opened.first === null && there !== undefined) opened.first = found.line - there.index;
+      text.current = opened;
+      known.current = Math.max(found.size, part.size ?? 0);
+      goTo.current = found.offset;
+      if (found.line < line) setTrouble(`The log has ${found.line} lines; there is no line ${line}.`);
+      show();
+      await follower(known.current);
+    };
+
+    const failed = (error: unknown): void => {
+      if (stop.signal.aborted) return;
+      setTrouble(error instanceof ApiError ? error.message : "The server does not answer.");
+      // The line can't be found: the log itself still may be.
+      setFollow(true);
+      void follower(null);
+    };
+    if (opening.line === null) void follower(null);
+    else atLine(opening.line).catch(failed);
     return () => {
       stop.abort();
       clearTimeout(scheduled);
     };
-  }, [job, task, attempt, stream]);
+  }, [job, task, attempt, stream, opening, show]);
+
+  // The address of another line, typed or gone back to.
+  useEffect(() => {
+    const changed = (): void => {
+      const line = hashLine();
+      setMarked(line);
+      if (line === null) return;
+      setFollow(false);
+      setOpening({ line });
+    };
+    window.addEventListener("hashchange", changed);
+    return () => window.removeEventListener("hashchange", changed);
+  }, []);
 
   useEffect(() => {
+    if (!full) return;
+    const leave = (event: KeyboardEvent): void => {
+      if (event.key === "Escape") setFull(false);
+    };
+    window.addEventListener("keydown", leave);
+    return () => window.removeEventListener("keydown", leave);
+  }, [full]);
+
+  useLayoutEffect(() => {
     const element = box.current;
-    if (follow && element !== null) element.scrollTop = element.scrollHeight;
-  }, [lines, follow]);
+    if (element === null) return;
+    const there = goTo.current ?? anchor.current?.at;
+    const line = there === undefined ? null : element.querySelector<HTMLElement>(`[data-at="${there}"]`);
+    if (goTo.current !== null) {
+      if (line !== null) {
+        element.scrollTop = line.offsetTop - element.clientHeight / 3;
+        goTo.current = null;
+      }
+    } else if (follow) {
+      element.scrollTop = element.scrollHeight;
+    } else if (line !== null && anchor.current !== null) {
+      element.scrollTop = line.offsetTop - anchor.current.top;
+    }
+    anchor.current = null;
+    lastTop.current = element.scrollTop;
+  }, [lines, follow, full]);
+
+  /** Remembers the first line in sight, but not the one at the very top: it begins elsewhere once it is whole. */
+  const hold = (): void => {
+    const element = box.current;
+    if (element === null) return;
+    const top = element.querySelector(".line");
+    for (const block of element.querySelectorAll("pre")) {
+      if (block.offsetTop + block.offsetHeight < element.scrollTop) continue;
+      for (const line of block.querySelectorAll<HTMLElement>(".line")) {
+        if (line !== top && line.offsetTop + line.offsetHeight >= element.scrollTop) {
+          anchor.current = { at: line.dataset["at"] ?? "", top: line.offsetTop - element.scrollTop };
+          return;
+        }
+      }
+    }
+  };
+
+  const load = async (side: "above" | "below"): Promise<void> => {
+    const now = text.current;
+    if (now === null || loading.current) return;
+    if (side === "above" ? now.begin === 0 : now.offset >= known.current) return;
+    loading.current = true;
+    try {
+      const from = side === "above" ? Math.max(0, now.begin - PIECE_BYTES) : now.offset;
+      const to = side === "above" ? now.begin : now.offset + PIECE_BYTES;
+      const part = await readLog({ job, task, attempt, stream }, from, to);
+      if (text.current !== now) return;
+      const met = side === "above" ? part.offset + part.data.byteLength === now.begin : part.offset === now.offset;
+      if (part.data.byteLength === 0 || !met) {
+        // Removed, or another one: what is on screen is all that is left.
+        if (side === "below") known.current = now.offset;
+        setTrouble("The rest of this log is not there any more.");
+        return;
+      }
+      hold();
+      if (side === "above") {
+        now.addBefore(part.data);
+        now.dropBottom();
+      } else {
+        now.add(part.data, "start");
+        now.dropTop();
+        known.current = Math.max(known.current, now.offset);
+      }
+      setTrouble("");
+      show();
+    } catch (error) {
+      setTrouble(error instanceof ApiError ? error.message : "The server does not answer; scroll again to try again.");
+    } finally {
+      loading.current = false;
+    }
+  };
 
   const onScroll = (): void => {
     const element = box.current;
     if (element === null) return;
     // Only the reader moves it up: a log that grows must not end following by itself.
     const up = element.scrollTop < lastTop.current - 1;
+    const down = element.scrollTop > lastTop.current + 1;
     lastTop.current = element.scrollTop;
-    if (element.scrollHeight - element.scrollTop - element.clientHeight < 40) setFollow(true);
+    const left = element.scrollHeight - element.scrollTop - element.clientHeight;
+    const whole = text.current !== null && text.current.offset >= known.current;
+    if (left < 40 && whole) setFollow(true);
     else if (up) setFollow(false);
+    if (up && element.scrollTop < NEAR_PX) void load("above");
+    else if (down && left < NEAR_PX && !whole) void load("below");
+  };
+
+  const address = (line: number | null): void => {
+    const { pathname, search } = window.location;
+    window.history.replaceState(window.history.state, "", `${pathname}${search}${line === null ? "" : `#L${line}`}`);
+    setMarked(line);
+  };
+  const open = (line: number | null): void => {
+    setFollow(line === null);
+    if (line === null || line === 1) address(null);
+    setOpening({ line });
+  };
+  const toEnd = (): void => {
+    address(null);
+    if (text.current !== null && text.current.offset >= known.current) setFollow(true);
+    else open(null);
+  };
+  /** A click on the number of a line makes its address. */
+  const onClick = (event: React.MouseEvent): void => {
+    const line = (event.target as Element).closest<HTMLElement>(".line");
+    const number = Number(line?.dataset["n"]);
+    if (line === null || !number) return;
+    if (event.clientX < line.getBoundingClientRect().left + Number.parseFloat(getComputedStyle(line).paddingLeft)) address(number);
   };
 
   const url = logUrl({ job, task, attempt, stream });
+  const gone = state === "ended" && lines.length === 0 && (expected ?? 0) > 0;
+  const last = lines.at(-1);
   return (
-    <section className="log" aria-label={`Log of ${task}, ${stream}`}>
+    <section className={full ? "log full" : "log"} aria-label={`Log of ${task}, ${stream}`}>
       <div className="log-bar">
         <span className={`log-state ${state}`} role="status">
           {sentence || stateText[state]}
         </span>
         <label>
-          <input type="checkbox" checked={follow} onChange={(e) => setFollow(e.target.checked)} /> follow
+          <input type="checkbox" checked={follow} onChange={(e) => (e.target.checked ? toEnd() : setFollow(false))} /> follow
         </label>
+        <form
+          className="go-to"
+          onSubmit={(e) => {
+            e.preventDefault();
+            const line = Number(wanted);
+            if (!Number.isInteger(line) || line < 1) return;
+            address(line);
+            setFollow(false);
+            setOpening({ line });
+          }}
+        >
+          <input
+            inputMode="numeric"
+            pattern="[1-9][0-9]{0,14}"
+            title="A line's number, from 1"
+            aria-label="Go to line"
+            placeholder="line"
+            size={6}
+            value={wanted}
+            onChange={(e) => setWanted(e.target.value)}
+          />
+        </form>
+        <button className="small" onClick={() => open(1)} disabled={begin === 0 && !behind && lines.length < 2}>
+          Start
+        </button>
+        <button className="small" onClick={toEnd}>
+          End
+        </button>
+        <button className="small" aria-pressed={full} onClick={() => setFull(!full)} title={full ? "Escape leaves it, too" : "The log alone, as large as the window"}>
+          {full ? "Leave full screen" : "Full screen"}
+        </button>
         <a href={url} download={`${task}.${attempt}.${stream}.log`}>
           Download
         </a>
       </div>
-      {(skipped.bytes > 0 || skipped.lines > 0) && (
-        <p className="note">
-          Only the end of the log is shown
-          {skipped.bytes > 0 && <> (from its last {size(TAIL_BYTES)} on)</>}. The download has the whole log.
+      {begin > 0 && follow && (
+        <p className="note">Only the end of the log is loaded. Scroll up for what stands before, or go to its start.</p>
+      )}
+      {behind && !follow && <p className="note">The log goes on below: scroll down, or go to its end.</p>}
+      {trouble && (
+        <p className="note" role="status">
+          {trouble}
         </p>
       )}
-      <div className={state === "ended" && lines.length < 8 ? "log-text short" : "log-text"} ref={box} onScroll={onScroll} tabIndex={0}>
-        {blocks(lines, skipped.lines).map(({ key, text }) => (
-          <Block key={key} text={text} />
+      <div
+        className={state === "ended" && lines.length < 8 && !full ? "log-text short" : "log-text"}
+        style={first === null ? undefined : ({ "--digits": String(first + (last?.index ?? 0)).length } as React.CSSProperties)}
+        ref={box}
+        onScroll={onScroll}
+        onClick={onClick}
+        tabIndex={0}
+        role="region"
+        aria-label="The log's lines"
+      >
+        {blocks(lines).map((some) => (
+          <Block
+            key={Math.floor((some[0]?.index ?? 0) / BLOCK_LINES)}
+            lines={some}
+            first={first}
+            marked={marked !== null && first !== null && some.some((line) => first + line.index === marked) ? marked : null}
+          />
         ))}
-        {lines.length === 0 && <p className="empty">{state === "ended" ? "It printed nothing." : "Nothing printed yet."}</p>}
+        {lines.length === 0 && (
+          <p className="empty">
+            {gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : "Nothing printed yet."}
+          </p>
+        )}
       </div>
     </section>
   );

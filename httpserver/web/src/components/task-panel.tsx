@@ -1,15 +1,18 @@
 import { Fragment, useState } from "react";
-import { Link } from "wouter";
+import { Link, useLocation, useSearch } from "wouter";
 
-import type { LogStream, Task } from "../api/client";
+import type { Task } from "../api/client";
+import { endFacts } from "../domain/ends";
 import { gpus, moment, size, span } from "../domain/format";
 import { short } from "../domain/image-name";
 import { firstPress } from "../domain/press";
+import { chosenIn, taskAddress } from "../domain/streams";
 import { attemptTone, taskEnded, taskTone } from "../domain/states";
 import { Problems, Sentence, State } from "./basics";
-import { LogView } from "./log-view";
+import { LogTabs } from "./log-tabs";
 import { MoreTime } from "./more-time";
 import { Phases } from "./phases";
+import { SpecOf } from "./task-spec";
 import { Before, Waiting } from "./waiting";
 import { When } from "./when";
 
@@ -64,9 +67,6 @@ function Pinned({ task }: { task: Task }) {
 /** Who waited longer may ask why. */
 const LONG_WAIT_S = 5;
 
-const streams: readonly LogStream[] = ["stdout", "stderr", "platform"];
-const streamText: Record<LogStream, string> = { stdout: "stdout", stderr: "stderr", platform: "Headway's log" };
-
 /** One task of a job: how it stands, its attempts, its logs. */
 export function TaskPanel({
   job,
@@ -91,8 +91,9 @@ export function TaskPanel({
   foreign: boolean;
   onAct: (action: Action) => void;
 }) {
-  const [stream, setStream] = useState<LogStream>("stdout");
-  const [picked, setPicked] = useState<number | null>(null);
+  const [, go] = useLocation();
+  // In the address, so that it can be passed on, and goes along from task to task.
+  const { stream, attempt: picked } = chosenIn(useSearch());
   const pressed = (action: Action) => (event: { readonly detail: number }) => {
     if (firstPress(event)) onAct(action);
   };
@@ -150,21 +151,32 @@ export function TaskPanel({
         )}
         {task.node_id && <> · on {task.node_id}</>}
       </p>
-      <Pinned task={task} />
       {task.reason && task.state !== "SUCCEEDED" && (
         <p className="reason">
-          <Sentence text={task.reason.sentence} />
+          <Sentence text={task.reason.sentence} /> {endFacts(task.reason) && <span className="fact">{endFacts(task.reason)}</span>}
         </p>
       )}
       <Waiting job={job} task={task} now={now} />
       {task.attempts.length > 1 && (
         <div className="tabs" role="tablist" aria-label="Attempts">
           {task.attempts.map((a) => (
-            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => setPicked(a.number)}>
+            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => go(taskAddress(job, task.name, { stream, attempt: a.number }), { replace: true })}>
               attempt {a.number}
             </button>
           ))}
         </div>
+      )}
+      {number !== null && (
+        <LogTabs
+          key={number}
+          job={job}
+          task={task.name}
+          number={number}
+          attempt={attempt}
+          chosen={stream}
+          mayRead={mayExtend}
+          onChoose={(one) => go(taskAddress(job, task.name, { stream: one, attempt: picked }), { replace: true })}
+        />
       )}
       {attempt && (
         <div className="attempt">
@@ -184,6 +196,7 @@ export function TaskPanel({
               </Fragment>
             ))}
             {attempt.extension_pending && <> (its machine has not confirmed that yet)</>}
+            {endFacts(attempt.reason) && <>, {endFacts(attempt.reason)}</>}
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
             {attempt.gpus_simulated && <> (only simulated)</>}
@@ -215,18 +228,8 @@ export function TaskPanel({
       {extended && (
         <MoreTime job={job} task={task.name} attempt={extended} admin={admin} now={now} onClose={() => setExtended(null)} />
       )}
-      {number !== null && (
-        <>
-          <div className="tabs" role="tablist" aria-label="Logs">
-            {streams.map((s) => (
-              <button key={s} role="tab" aria-selected={s === stream} onClick={() => setStream(s)}>
-                {streamText[s]}
-              </button>
-            ))}
-          </div>
-          <LogView place={{ job, task: task.name, attempt: number, stream }} key={`${number}/${stream}`} />
-        </>
-      )}
+      <Pinned task={task} />
+      {mayExtend && <SpecOf job={job} task={task.name} />}
     </section>
   );
 }

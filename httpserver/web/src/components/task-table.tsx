@@ -52,7 +52,7 @@ export function TaskTable({
           </select>
         </div>
       )}
-      <div className="task-table" ref={box} role="table" aria-label="Tasks" aria-rowcount={tasks.length}>
+      <div className="task-table" ref={box} role="group" aria-label="Tasks">
         <div style={{ height: rows.getTotalSize(), position: "relative" }}>
           {rows.getVirtualItems().map((item) => {
             const task = tasks[item.index];
@@ -62,20 +62,19 @@ export function TaskTable({
             return (
               <button
                 key={task.name}
-                role="row"
-                aria-rowindex={item.index + 1}
+                aria-current={task.name === chosen}
                 data-task-row={task.name}
                 className={task.name === chosen ? "task-row chosen" : "task-row"}
                 style={{ position: "absolute", top: 0, height: ROW_PX, transform: `translateY(${item.start}px)` }}
                 onClick={() => onChoose(task.name)}
               >
-                <span role="cell" className="task-name">
+                <span className="task-name">
                   {task.name}
                 </span>
-                <span role="cell">
+                <span>
                   <State state={task.state} tone={taskTone[task.state]} />
                 </span>
-                <span role="cell" className="number">
+                <span className="number">
                   {span(ran)}
                 </span>
               </button>

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { Link, useLocation } from "wouter";
+import { useEffect, useState } from "react";
+import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
 import { type JobDetail, type Task, type User, api, body } from "../api/client";
@@ -16,6 +16,7 @@ import { TaskTable } from "../components/task-table";
 import { moment, span } from "../domain/format";
 import { MAX_DRAWN } from "../domain/graph";
 import { firstPress } from "../domain/press";
+import { chosenIn, taskAddress } from "../domain/streams";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
 import { TaskCounts } from "./jobs";
 
@@ -34,6 +35,7 @@ const pick = ({ attempts, place, waits }: Task): Pick<Task, "attempts" | "place"
 export function JobView({ id, task: chosen, user }: { id: string; task?: string; user: User }) {
   const client = useQueryClient();
   const [, go] = useLocation();
+  const { stream } = chosenIn(useSearch());
   const job = useQuery({
     queryKey: keys.job(id),
     queryFn: async () => {
@@ -84,12 +86,22 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
     { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
   );
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
+  const loaded = job.data !== undefined;
+  // Beside a task the graph is low: what was chosen comes into its sight, and the page stays where it is.
+  useEffect(() => {
+    const drawn = document.querySelector<HTMLElement>(".dag");
+    const there = drawn?.querySelector(".task.chosen")?.getBoundingClientRect();
+    if (drawn === null || there === undefined) return;
+    const box = drawn.getBoundingClientRect();
+    if (there.top < box.top || there.bottom > box.bottom) drawn.scrollTop += there.top - box.top - box.height / 3;
+    if (there.left < box.left || there.right > box.right) drawn.scrollLeft += there.left - box.left - box.width / 3;
+  }, [chosen, loaded]);
 
   if (job.isPending) return <p>Loading …</p>;
   if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
-  const choose = (name: string): void => go(`/jobs/${id}/${encodeURIComponent(name)}`, { replace: true });
+  const choose = (name: string): void => go(taskAddress(id, name, { stream }), { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
   const press = (wanted: Wanted): void => {

@@ -40,7 +40,9 @@ class LogRig:
         self.reader = WorkerLogReader(lambda _: self.record, parts.runtime, context.copier, parts.mount, parts.clock)
 
     def begin(self) -> None:
-        self.parts.context.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
+        self.parts.context.copier.begin(
+            ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr", self.spool / "index"
+        )
 
     def write(self, data: bytes, stream: str = "stdout") -> None:
         with (self.spool / stream).open("ab") as file:
@@ -78,6 +80,46 @@ async def test_the_mount_follows_the_program(rig: LogRig) -> None:
     rig.write(b"two")
     await rig.round()
     assert rig.copied() == b"one\ntwo"
+
+
+async def test_when_which_bytes_came_is_kept_where_both_streams_have_some(rig: LogRig) -> None:
+    """Used to: the order of the two streams was lost with the attempt's folder."""
+    index = pack_index([IndexRecord(1, 0, 4, Stream.STDOUT), IndexRecord(2, 0, 4, Stream.STDERR)])
+    rig.begin()
+    rig.write(index, "index")
+    rig.write(b"one\n")
+    assert await rig.read("index") == index
+    await rig.round()
+    rig.write(b"err\n", "stderr")
+    await rig.round()
+    assert not (rig.target / "index.log").exists(), "once, at the end"
+    rig.parts.context.copier.finish(ATTEMPT, platform_log=b"noted\n")
+    assert await rig.parts.context.copier.wait(ATTEMPT, 5.0)
+    assert rig.copied("index") == index
+    assert sorted(path.name for path in rig.target.iterdir()) == [
+        "index.log", "platform.log", "stderr.log", "stdout.log",
+    ]  # fmt: skip
+    rig.record = None
+    assert await rig.read("index") == index
+
+
+async def test_one_stream_has_no_turns_to_keep(rig: LogRig) -> None:
+    rig.begin()
+    rig.write(pack_index([IndexRecord(1, 0, 4, Stream.STDOUT)]), "index")
+    rig.write(b"one\n")
+    rig.parts.context.copier.finish(ATTEMPT, platform_log=b"noted\n")
+    assert await rig.parts.context.copier.wait(ATTEMPT, 5.0)
+    assert not (rig.target / "index.log").exists()
+    outside = rig.target.parent / "secret"
+    outside.write_bytes(b"of others")
+    rig.parts.context.copier.forget(ATTEMPT)
+    (rig.spool / "index").unlink()
+    (rig.spool / "index").symlink_to(outside)
+    rig.write(b"err\n", "stderr")
+    rig.begin()
+    rig.parts.context.copier.finish(ATTEMPT, platform_log=b"noted\n")
+    assert await rig.parts.context.copier.wait(ATTEMPT, 5.0)
+    assert not (rig.target / "index.log").exists(), "a link that a task put there is not followed"
 
 
 async def test_a_full_mount_holds_the_copy_and_says_so_then_it_goes_on(

@@ -66,6 +66,7 @@ def test_a_script_is_read_from_the_environment() -> None:
         for name, value in [("RUN_S", "1.5"), ("EXIT", "7"), ("OUTPUT", "a\rb"), ("IGNORES_TERM", "1"), ("OOM", "no")]
     }
     assert Script.from_env(env) == Script(1_500_000_000, 7, b"a\rb", None, True, False)
+    assert Script.from_env({"HEADWAY_SCRIPTED_STDERR": "e"}) == Script(errors=b"e")
     assert Script.from_env({}) == Script()
     assert Script.from_env({"HEADWAY_SCRIPTED_START_FAILS": "image_bad"}).start_fails is EndWord.IMAGE_BAD
     assert Script.from_env({"HEADWAY_SCRIPTED_START_FAILS": "1"}).start_fails is EndWord.START_FAILED

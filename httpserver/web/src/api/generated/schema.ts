@@ -484,6 +484,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/line": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Log Line
+         * @description Where a line of a log begins, so that a link can name one. The log is read up to there.
+         */
+        get: operations["get_log_line"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/logs.zip": {
         parameters: {
             query?: never;
@@ -3045,10 +3065,36 @@ export interface components {
             space_limit_bytes: number | null;
         };
         /**
+         * LogLine
+         * @description Where a line of a log begins.
+         */
+        LogLine: {
+            /**
+             * Line
+             * @description from 1; the last one there is, where a later one was asked for
+             */
+            line: number;
+            /**
+             * Offset
+             * @description of its first byte
+             */
+            offset: number;
+            /**
+             * Size
+             * @description bytes that the log has now
+             */
+            size: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
+        };
+        /**
          * LogStream
          * @enum {string}
          */
-        LogStream: "stdout" | "stderr" | "platform";
+        LogStream: "stdout" | "stderr" | "both" | "platform";
         /**
          * Missing
          * @description A part of the answer that could not be had now.
@@ -4053,6 +4099,154 @@ export interface components {
             /** @description when it would start; dry run only, null: the queue could not be asked */
             preview: components["schemas"]["Preview"] | null;
         };
+        /** SubmittedResources */
+        SubmittedResources: {
+            /**
+             * Cpus
+             * @description more than 0, in steps of 0.01
+             */
+            cpus: number;
+            /**
+             * Memory
+             * @description a size, at least `6MiB`
+             */
+            memory: string;
+            /**
+             * Shm
+             * @description a size, of `/dev/shm`; at most `memory`, as which it counts
+             */
+            shm: string;
+            /**
+             * Gpus
+             * @description 0 to 64
+             */
+            gpus: number;
+            /**
+             * Gpu Model
+             * @description a name or a list of names, any of which will do
+             */
+            gpu_model: string | string[];
+            /**
+             * Gpu Memory
+             * @description a size that each of the GPUs must have at least
+             */
+            gpu_memory: string | null;
+        };
+        /**
+         * SubmittedTask
+         * @description What was submitted of a task, as a job file spells it, with every default filled in; null: not set.
+         */
+        SubmittedTask: {
+            /**
+             * Name
+             * @description letters (a-z, A-Z), digits, `.`, `_`, `-`, starting with a letter or digit, up to 63; unique in the job
+             */
+            name: string;
+            /**
+             * Needs
+             * @description tasks that have to end first: a list of names, or a mapping of names to `success`, `failure` or `any`
+             */
+            needs: string[] | {
+                [key: string]: components["schemas"]["NeedOn"];
+            };
+            /**
+             * Image
+             * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`
+             */
+            image: string;
+            /**
+             * Command
+             * @description text: a script; a list: a program and its arguments
+             */
+            command: string | string[];
+            /**
+             * Shell
+             * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`
+             */
+            shell: ("sh" | "bash") | null;
+            /**
+             * Entrypoint
+             * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments
+             * @enum {string}
+             */
+            entrypoint: "replace" | "image";
+            /**
+             * Env
+             * @description a mapping of names to texts
+             */
+            env: {
+                [key: string]: string;
+            };
+            /**
+             * Working Dir
+             * @description an absolute path; made if it isn't there
+             */
+            working_dir: string | null;
+            /**
+             * Code
+             * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none
+             */
+            code: string | null;
+            /**
+             * Datasets
+             * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once
+             */
+            datasets: string[];
+            /** @description what one run is given of a machine */
+            resources: components["schemas"]["SubmittedResources"];
+            /**
+             * Ulimits
+             * @description limits on each process: `nofile` (open files, a number) and `memlock` (locked memory, a size or `unlimited`). One value is the soft and the hard limit; `{soft: 1024, hard: 65536}` says both. The task goes to a machine whose engine gives that much
+             */
+            ulimits: {
+                [key: string]: number | string | {
+                    [key: string]: number | string;
+                };
+            };
+            /**
+             * Timeout
+             * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more
+             */
+            timeout: string;
+            /**
+             * Grace
+             * @description time between TERM and KILL, up to `1h`
+             */
+            grace: string;
+            /**
+             * Retries
+             * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs
+             */
+            retries: number;
+            /**
+             * User
+             * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it
+             * @enum {string}
+             */
+            user: "account" | "image";
+            /**
+             * Network
+             * @description `outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same machine, by their names. `none`: nothing
+             * @enum {string}
+             */
+            network: "outgoing" | "job" | "none";
+            /**
+             * Output Path
+             * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`
+             */
+            output_path: string | null;
+            /**
+             * Log Limit
+             * @description size of stdout and stderr together
+             */
+            log_limit: string;
+            /**
+             * Log Limit Action
+             * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends)
+             * @enum {string}
+             */
+            log_limit_action: "drop" | "kill";
+        };
         /**
          * TagMove
          * @description A push, or the end of a tag.
@@ -4198,6 +4392,8 @@ export interface components {
         TaskDetail: {
             job: components["schemas"]["Job"];
             task: components["schemas"]["Task"];
+            /** @description what was submitted of it; null: for owner and admins only */
+            spec: components["schemas"]["SubmittedTask"] | null;
             /** Missing */
             missing: components["schemas"]["Missing"][];
         };
@@ -5705,6 +5901,48 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_log_line: {
+        parameters: {
+            query?: {
+                /** @description its number, from 1 */
+                line?: number | null;
+                /** @description without `line`: a byte that it has */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+                stream: components["schemas"]["LogStream"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLine"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

@@ -1,0 +1,197 @@
+"""Both streams of an attempt as one log, in the order in which their bytes came.
+
+The launcher's index says which bytes came when. The merged log is their pieces in its order, then what the index does
+not name. That is all of it for an attempt of a runtime without an index. It only grows at its end, so ranges, tails
+and followers work as with any log.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from headway.errors import InvalidInput
+from headway.ids import TaskId
+
+from .snapshot import LocatedAttempt, LogSnapshot
+
+if TYPE_CHECKING:
+    from .reader import AttemptLogReader
+
+BOTH = "both"
+INDEX = "index"
+STREAMS = ("stdout", "stderr")  # as the index numbers them, from 1
+_RECORD = struct.Struct("<QQII")  # when, offset, length, stream; see worker/box/index.py
+
+Piece = tuple[int, int, int]  # stream from 0, first byte, length
+
+
+class IndexTurns:
+    """Makes pieces of index records as they come, without gap or overlap.
+
+    No piece goes beyond ``most``: a task may write what it likes into its own index.
+    """
+
+    def __init__(self, most: Sequence[int] | None = None) -> None:
+        self.upto = [0, 0]  # how far each stream was named
+        self._most = most
+        self._rest = b""
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """The pieces of these records; neighbours of one stream are one."""
+        data = self._rest + data
+        whole = len(data) - len(data) % _RECORD.size
+        self._rest = data[whole:]
+        stream, begin = -1, 0
+        for _, offset, length, number in _RECORD.iter_unpack(data[:whole]):
+            which, end = number - 1, offset + length
+            if which not in (0, 1):
+                continue
+            if self._most is not None:
+                end = min(end, self._most[which])
+            if end <= self.upto[which]:
+                continue
+            if which != stream:
+                if stream >= 0:
+                    yield stream, begin, self.upto[stream] - begin
+                stream, begin = which, self.upto[which]
+            self.upto[which] = end
+        if stream >= 0:
+            yield stream, begin, self.upto[stream] - begin
+
+
+class _Cursor:
+    """One stream, read forwards."""
+
+    def __init__(self, at: Callable[[int], AsyncGenerator[bytes, None]]) -> None:
+        self._at = at
+        self._chunks: AsyncGenerator[bytes, None] | None = None
+        self._held = b""
+
+    async def take(self, start: int, length: int | None) -> AsyncIterator[bytes]:
+        """So many bytes from ``start`` on, where the last call ended; None: all there will be."""
+        if self._chunks is None:
+            self._chunks = self._at(start)
+        while length is None or length > 0:
+            data = self._held or await anext(self._chunks, b"")
+            if not data:
+                return
+            part = data if length is None else data[:length]
+            self._held = data[len(part) :]
+            if length is not None:
+                length -= len(part)
+            yield part
+
+    async def close(self) -> None:
+        if self._chunks is not None:
+            await self._chunks.aclose()
+
+
+async def opened(
+    reader: AttemptLogReader, task: TaskId, found: LocatedAttempt, *, start: int, tail: int | None
+) -> LogSnapshot:
+    """What there is now from ``start``, or the last ``tail`` bytes.
+
+    Raises:
+        MountUnavailable: neither worker nor mount can give it.
+    """
+    sizes = await _sizes(reader, task, found)
+    size = sum(sizes)
+    if not found.ended:
+        # The end of a log that grows: what is not named yet may still take turns.
+        turns = IndexTurns(sizes)
+        async with aclosing(_index(reader, task, found)) as index:
+            size = sum([length async for data in index for _, _, length in turns.pieces(data)])
+    begin = max(0, size - tail) if tail is not None else start
+
+    def at(stream: str) -> Callable[[int], AsyncGenerator[bytes, None]]:
+        return lambda offset: _from(reader, task, found, stream, offset)
+
+    cursors = [_Cursor(at(stream)) for stream in STREAMS]
+    chunks = _joined(_index(reader, task, found), cursors, sizes, begin, size)
+    return LogSnapshot(begin, size, found.ended, chunks)
+
+
+async def follow(
+    reader: AttemptLogReader, task: TaskId, found: LocatedAttempt, start: int
+) -> AsyncGenerator[bytes, None]:
+    """From ``start`` until the attempt has ended and the last byte of both streams was given."""
+
+    def at(stream: str) -> Callable[[int], AsyncGenerator[bytes, None]]:
+        return lambda offset: reader.follow(task, found, stream, offset)
+
+    index = _index(reader, task, found) if found.ended else reader.follow(task, found, INDEX, 0)
+    sizes = await _sizes(reader, task, found) if found.ended else [0, 0]
+    joined = _joined(index, [_Cursor(at(stream)) for stream in STREAMS], sizes, start, None)
+    async with aclosing(joined) as chunks:
+        async for data in chunks:
+            yield data
+
+
+async def _sizes(reader: AttemptLogReader, task: TaskId, found: LocatedAttempt) -> list[int]:
+    sizes = []
+    for stream in STREAMS:
+        snapshot = await reader.open(task, found, stream)
+        await snapshot.chunks.aclose()
+        sizes.append(snapshot.size)
+    return sizes
+
+
+async def _index(reader: AttemptLogReader, task: TaskId, found: LocatedAttempt) -> AsyncGenerator[bytes, None]:
+    if found.ended and not (found.bytes_of("stdout") and found.bytes_of("stderr")) and found.view is not None:
+        return  # nothing took turns
+    try:
+        snapshot = await reader.open(task, found, INDEX)
+    except InvalidInput:
+        return  # a Worker of before, which knows no such log
+    async with aclosing(snapshot.chunks) as chunks:
+        async for data in chunks:
+            yield data
+
+
+async def _from(
+    reader: AttemptLogReader, task: TaskId, found: LocatedAttempt, stream: str, offset: int
+) -> AsyncGenerator[bytes, None]:
+    snapshot = await reader.open(task, found, stream, start=offset)
+    async with aclosing(snapshot.chunks) as chunks:
+        async for data in chunks:
+            yield data
+
+
+async def _joined(
+    index: AsyncGenerator[bytes, None], cursors: list[_Cursor], sizes: list[int], start: int, size: int | None
+) -> AsyncGenerator[bytes, None]:
+    """The merged log from ``start`` to ``size``, or to its end; ``sizes``: what each stream has at least."""
+    turns, at = IndexTurns(None if size is None else sizes), 0
+    given = [0, 0]
+    try:
+        async with aclosing(index) as records:
+            async for data in records:
+                for stream, first, length in turns.pieces(data):
+                    skip = min(length, max(0, start - at))
+                    wanted = length - skip if size is None else min(length - skip, size - at - skip)
+                    at += length
+                    given[stream] = first + length
+                    if wanted <= 0:
+                        continue
+                    async for part in cursors[stream].take(first + skip, wanted):
+                        yield part
+                    if size is not None and at >= size:
+                        return
+        for stream, cursor in enumerate(cursors):
+            over = max(0, min(start - at, sizes[stream] - given[stream]))
+            at, given[stream] = at + over, given[stream] + over
+            # What is skipped behind that is read: how much there is shows with its end.
+            async for part in cursor.take(given[stream], None):
+                skip = min(len(part), max(0, start - at))
+                end = len(part) if size is None else max(0, min(len(part), size - at))
+                at += len(part)
+                if part[skip:end]:
+                    yield part[skip:end]
+                if size is not None and at >= size:
+                    return
+    finally:
+        for cursor in cursors:
+            await cursor.close()
