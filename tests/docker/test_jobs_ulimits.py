@@ -35,7 +35,7 @@ def engine_starts(jobs: Jobs, **limit: int | str) -> str:
         try:
             client.api.start(made)
         except APIError as error:
-            refusal = start_refusal(error, node="n1", image=BUSYBOX)
+            refusal = start_refusal(error, node="n1", image=BUSYBOX, gpus=False)
             assert (refusal.word, refusal.elsewhere) == (EndWord.START_FAILED, True)
             return refusal.message
         finally:

@@ -12,7 +12,6 @@ from headway.errors import HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
-from ..container_paths import HOME
 from ..machine import file_usage
 from ..machine.mount import SharedMount
 from ..ports import EngineUnavailable, Runtime
@@ -66,12 +65,15 @@ class AttemptDiskUsage:
 
         def container() -> int:
             size = sum(file_usage.tree_bytes(folder, device) for folder in files.folders)
+            # Its volumes lie on the disk itself. What is stacked has a device of its own.
+            devices: set[int | None] = {device}
             if pid is not None and file_usage.device_of(files.root) == device:
-                size += file_usage.unlinked_bytes(pids, pid)
+                devices.add(file_usage.device_of(Path(f"/proc/{pid}/root")))
             if files.home is not None:
                 size += file_usage.tree_bytes(files.home, device)
                 if pid is not None and file_usage.device_of(files.home) == device:
-                    size += file_usage.unlinked_bytes(pids, pid, HOME)
+                    devices |= file_usage.home_devices(pid)
+            size += file_usage.unlinked_bytes(pids, devices)
             return size + (files.more_bytes if file_usage.device_of(files.root) == device else 0)
 
         own = await self._in_thread(container)

@@ -202,13 +202,15 @@ class AttemptFinish:
         """Copy the logs to the folder in the home that the user asked for."""
         context, owner, task = self._context, self._launch.owner, self._record.attempt.task
         logs, home = context.mounted.job_folder(self._record.attempt), context.mounted.home_folder(owner)
+        ended_at = self._ended_at()
 
         async def copy() -> None:
             # It does not make the home: the account may have been removed meanwhile.
             if context.mounted.problem:
                 raise MountUnavailable(context.mounted.problem)
             await context.mounted.call(
-                lambda: publish(logs, home, folder, uid=owner.uid, gid=owner.gid), within_s=context.limits.publish_s
+                lambda: publish(logs, home, folder, uid=owner.uid, gid=owner.gid, ended_at=ended_at),
+                within_s=context.limits.publish_s,
             )
 
         await self._late.until_done(
@@ -217,6 +219,15 @@ class AttemptFinish:
             lambda error: late_sentences.output_not_copied(error, folder, home, owner),
             given_up=f"Headway does not try again; `headway logs {task.job_id}/{task.name}` shows it.",
         )
+
+    def _ended_at(self) -> float:
+        """When it ended by TaskManager's clock, where the launch told it: machines' clocks may differ.
+
+        It is a little too early, by what the launch took here. So each attempt of a task is later than the one before.
+        """
+        times, placed_at = self._record.times, self._launch.placed_at
+        ended_at = times.ended_at or times.accepted_at
+        return placed_at + max(0.0, ended_at - times.accepted_at) if placed_at else ended_at
 
     async def _put(self, *, proven: bool) -> None:
         """Store the record, however long the disk stays full.

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,16 @@ from ..box import open_below
 LOGS = ("stdout.log", "stderr.log")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_MS = 1_000_000  # nanoseconds
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NewerOutput(Exception):
+    """Output of a task that ended later lies there, and stays. ``where`` is relative to the home."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} is newer")
+        self.where = where
 
 
 class _Given(NamedTuple):
@@ -32,15 +41,18 @@ class _Given(NamedTuple):
     is_folder: bool
 
 
-def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
+def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int, ended_at: float) -> None:
     """Copy stdout.log and stderr.log from ``logs`` into ``home/folder``, which is made if it is missing.
 
     Each file appears in one step, so a reader sees a whole one. ``folder`` is relative and has no ``..``.
+    ``ended_at`` (epoch seconds) becomes the files' time. So a copy that comes late replaces none of a later end.
 
-    Raises OSError: the home is full, or a part of the path is a link or no folder. Its ``filename`` says where: a part
-    below the home is relative to it, all else is absolute.
+    Raises:
+        OSError: the home is full, or a part of the path is a link or no folder. Its ``filename`` says where: a part
+            below the home is relative to it, all else is absolute.
+        NewerOutput: a task that ended later has put its output there.
     """
-    sources = {}
+    sources, mark = {}, round(ended_at * 1000) * _MS
     try:
         for name in LOGS:
             try:
@@ -54,7 +66,7 @@ def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
                 try:
                     for name, source in sources.items():
                         with _told_as(f"{folder}/{name}"):
-                            _put(source, target, name)
+                            _put(source, target, name, mark, lambda: _refuse_older(target, folder, mark))
                 finally:
                     os.close(target)
         finally:
@@ -155,7 +167,18 @@ def _folder_below(home: int, folder: str) -> int:
     return descriptor
 
 
-def _put(source: int, folder: int, name: str) -> None:
+def _refuse_older(target: int, folder: str, mark: int) -> None:
+    """Raises NewerOutput. Whole milliseconds tell Headway's copies from other files, which are replaced."""
+    for name in LOGS:
+        with suppress(FileNotFoundError):
+            facts = os.stat(name, dir_fd=target, follow_symlinks=False)
+            if stat.S_ISREG(facts.st_mode) and facts.st_mtime_ns > mark and facts.st_mtime_ns % _MS == 0:
+                raise NewerOutput(f"{folder}/{name}")
+
+
+def _put(source: int, folder: int, name: str, mark: int, check: Callable[[], None]) -> None:
+    """``check`` is asked before the copy, and again when only the last step is left: a copy may take long."""
+    check()
     temporary = f".{name}.{secrets.token_hex(6)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o644, dir_fd=folder)
@@ -163,7 +186,10 @@ def _put(source: int, folder: int, name: str) -> None:
         with os.fdopen(descriptor, "wb") as target, os.fdopen(os.dup(source), "rb") as log:
             shutil.copyfileobj(log, target, 1 << 20)
             target.flush()
+            with suppress(OSError):  # a server that keeps times to itself
+                os.utime(target.fileno(), ns=(mark, mark))
             os.fsync(target.fileno())
+        check()
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):  # the first error says more

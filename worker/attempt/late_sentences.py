@@ -9,6 +9,7 @@ import errno
 from pathlib import Path
 
 from ..model import Owner
+from .home_files import NewerOutput
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM)
@@ -58,6 +59,8 @@ def container_not_removed(reason: str, node: str) -> str:
 
 
 def _in_home(error: Exception, home: Path, owner: Owner) -> str:
+    if isinstance(error, NewerOutput):
+        return f"`{error.where}` is the output of a task that ended later, and stays."
     if not isinstance(error, OSError):
         return f"{_text(error)}. An admin has to look at the shared folder."
     where = error.filename if isinstance(error.filename, str) else ""

@@ -17,6 +17,7 @@ from headway.safe_text import printable_text
 from .. import wire
 from ..model import AttemptRecord
 from .context import ExecutorContext
+from .home_files import NewerOutput
 
 log = get_logger(__name__)
 
@@ -67,12 +68,15 @@ class LateWork:
         self, work: str, do: Callable[[], Awaitable[object]], why: Callable[[Exception], str], *, given_up: str
     ) -> None:
         """Try with growing pauses, for a day after the attempt's end. Then the warning stays, and ends with
-        ``given_up``."""
+        ``given_up``. Where output of a later end lies, there is no other try."""
         context, record = self._context, self._record
         pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 await do()
+            except NewerOutput as error:
+                await self.warn(work, f"{why(error)} `headway logs {record.attempt}` shows it.")
+                return
             except (OSError, MountUnavailable) as error:
                 over = context.clock.now() >= (record.times.ended_at or 0.0) + context.limits.late_s
                 await self.warn(work, f"{why(error)} {given_up if over else _FOR_A_DAY}")

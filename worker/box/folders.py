@@ -16,6 +16,8 @@ from pathlib import Path
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_BYTES = 4_000  # the kernel takes no more at once
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MOST_DOWN = 64  # levels with a descriptor each; what is removed below makes room for the rest
 _OPENAT2 = 437
 # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH
 _RESOLVE = 0x02 | 0x04 | 0x08
@@ -105,6 +107,7 @@ def remove_tree(top: Path) -> None:
     """Remove a folder with all that is in it. Safe twice.
 
     What lies deeper is first brought up. So neither depth nor a name that is swapped meanwhile leads anywhere else.
+    It works on a full disk, too.
     Raises OSError; the rest is still there then.
     """
     try:
@@ -114,26 +117,39 @@ def remove_tree(top: Path) -> None:
     except NotADirectoryError:
         top.unlink(missing_ok=True)  # a link or a file
         return
-    numbers = itertools.count()
     try:
-        while names := os.listdir(descriptor):
-            for name in names:
-                if not _unlinked(name, descriptor):
-                    _bring_up(name, descriptor, numbers)
+        _empty(descriptor, itertools.count(), _MOST_DOWN)
     finally:
         os.close(descriptor)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(top)
 
 
-def _bring_up(name: str, top: int, numbers: Iterator[int]) -> None:
-    """Move the folders in a folder to the top, and remove it."""
+def _empty(folder: int, numbers: Iterator[int], down: int) -> None:
+    while names := os.listdir(folder):
+        for name in names:
+            if not _removed(name, folder):
+                _bring_up(name, folder, numbers, down)
+
+
+def _bring_up(name: str, top: int, numbers: Iterator[int], down: int) -> None:
+    """Move the folders in a folder to the top, and remove it.
+
+    On a full disk the top folder may not grow. Then this folder is emptied first, ``down`` levels down at most.
+    """
     with contextlib.suppress(FileNotFoundError):
         folder = os.open(name, FOLDER, dir_fd=top)
         try:
             for inner in os.listdir(folder):
-                if not _unlinked(inner, folder):
+                if _removed(inner, folder):
+                    continue
+                try:
                     _rename_anew(inner, folder, top, numbers)
+                except OSError as error:
+                    if error.errno not in _FULL or not down:
+                        raise
+                    _empty(folder, numbers, down - 1)
+                    break
         finally:
             os.close(folder)
         os.rmdir(name, dir_fd=top)
@@ -152,12 +168,26 @@ def _rename_anew(name: str, folder: int, top: int, numbers: Iterator[int]) -> No
         return
 
 
-def _unlinked(name: str, folder: int) -> bool:
-    """False: it is a folder."""
+def _removed(name: str, folder: int) -> bool:
+    """False: it is a folder with something in it."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return True
     except IsADirectoryError:
+        return _empty_folder_removed(name, folder)
+    return True
+
+
+def _empty_folder_removed(name: str, folder: int) -> bool:
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except FileNotFoundError:
+        return True
+    except (NotADirectoryError, FileExistsError):
+        return False  # swapped meanwhile, or not empty by another word
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
         return False
     return True

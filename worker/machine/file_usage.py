@@ -10,10 +10,11 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from ..box import open_below
+from ..container_paths import CODE_DIR, DATASETS_DIR, HOME, NFS_DIR
 
 _BLOCK = 512  # of st_blocks, whatever the file system's block size is
 _LIMIT_S = 15.0  # for one walk; the answer is what was found until then
@@ -84,19 +85,41 @@ def processes_with(pid: int) -> list[int]:
     return [one for one in map(int, filter(str.isdigit, os.listdir("/proc"))) if _pid_namespace(one) == wanted]
 
 
-def unlinked_bytes(pids: Collection[int], root_pid: int, place: str = "") -> int:
-    """Bytes of deleted files that are still open, in the container's own file system or that of a place in it."""
-    root = device_of(Path(f"/proc/{root_pid}/root{place}"))
-    files: dict[int, int] = {}
+def unlinked_bytes(pids: Collection[int], devices: Collection[int | None]) -> int:
+    """Bytes of deleted files on these devices that the processes still hold open."""
+    files: dict[tuple[int, int], int] = {}
     for pid in pids:
         for entry in _entries(Path(f"/proc/{pid}/fd")):
             try:
                 facts = os.stat(entry.path)  # of the open file itself, whatever its name was
             except OSError:
                 continue
-            if stat.S_ISREG(facts.st_mode) and facts.st_nlink == 0 and facts.st_dev == root:
-                files[facts.st_ino] = facts.st_blocks * _BLOCK
+            if stat.S_ISREG(facts.st_mode) and facts.st_nlink == 0 and facts.st_dev in devices:
+                files[facts.st_dev, facts.st_ino] = facts.st_blocks * _BLOCK
     return sum(files.values())
+
+
+def home_devices(pid: int) -> set[int]:
+    """The devices of what a container has stacked at and below its ``/root``. Empty if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return set()
+    return stacked_at_home(lines)
+
+
+def stacked_at_home(mountinfo: Iterable[str]) -> set[int]:
+    """The same from the lines of ``mountinfo``. The shared folders there are no part of the container. Pure."""
+    found = set[int]()
+    for line in mountinfo:
+        ours, _, kind = line.partition(" - ")
+        fields = ours.split(" ")
+        path = f"{fields[4]}/"
+        shared = path.startswith((f"{NFS_DIR}/", f"{DATASETS_DIR}/", f"{CODE_DIR}/"))
+        if kind.startswith("overlay ") and path.startswith(f"{HOME}/") and not shared:
+            major, _, minor = fields[2].partition(":")
+            found.add(os.makedev(int(major), int(minor)))
+    return found
 
 
 def written_bytes(pids: Collection[int]) -> int:

@@ -385,7 +385,8 @@ class DockerRuntime(BoxedRuntime):
                 if is_left_over(error):
                     self._clean_up(api, attempt)
                 raise EngineUnavailable(f"The container engine could not start it: {text_of(error)}") from error
-            refusal = start_refusal(error, node=self._identity.node, image=order.image.id)
+            gpus = bool(devices_of(order))
+            refusal = start_refusal(error, node=self._identity.node, image=order.image.id, gpus=gpus)
             self._refuse(api, attempt, refusal)
             raise refusal from error
         return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)

@@ -97,8 +97,8 @@ def is_left_over(error: EngineError) -> bool:
     return _LEFT_OVER.search(text) is not None and not re.search("oci runtime|runc", text, re.IGNORECASE)
 
 
-def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefused:
-    """The end of an attempt whose container the engine would not create or start."""
+def start_refusal(error: EngineError, *, node: str, image: str, gpus: bool) -> RuntimeRefused:
+    """The end of an attempt whose container the engine would not create or start. ``gpus``: it asked for some."""
     text = text_of(error)
     if _TOO_DEEP in text:
         return _too_many_layers(image)
@@ -130,7 +130,7 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
             word=EndWord.START_FAILED,
             elsewhere=True,
         )
-    if fault := gpu_fault(text, node):
+    if gpus and (fault := gpu_fault(text, node)):
         return fault.refusal()
     if _MOUNT.search(text) and "/headway" not in text and not _store_is_damaged(text):
         return RuntimeRefused(

@@ -14,11 +14,13 @@ from headway.model.reasons import EndWord
 from ..ports import RuntimeRefused
 
 _TAIL = 200
+# A program of the toolkit where an engine says what it ran. Images, datasets and folders may have the same names.
+_RAN = r'exec:? "?(/[^\s":]*/)?nvidia-(container|ctk|cdi)[\w-]*"?: '
 _MISSING = re.compile(
     r"could not select device driver|unknown or invalid runtime name: nvidia|"
-    r'nvidia-(container-runtime|container-runtime-hook|container-toolkit|ctk|container-cli|cdi-hook)"?: '
-    r"(executable file not found|(stat [^:]*: )?no such file)"
+    rf"{_RAN}(executable file not found|(stat [^:]*: )?no such file)"
 )
+_RUNS_NOT = re.compile(_RAN)
 _REQUIREMENT = re.compile(r"requirement error: (?:unsatisfied condition: (?P<wanted>[^,]+)|(?P<other>.*))")
 # The toolkit mounts the driver's files into the container's root. There only files of the image are in its way.
 _IN_IMAGE = re.compile(
@@ -39,7 +41,15 @@ _DRIVER = re.compile(
 )
 # The toolkit's own words, where it can't tell the image's part from the machine's.
 _UNSURE = re.compile(r"ldcache error|ldconfig|mount error", re.IGNORECASE)
-_HOOK = re.compile(r"error running \S*\s?hook|error executing hook|nvidia|nvml|libcuda", re.IGNORECASE)
+_HOOK = re.compile(
+    r"error running \S*\s?hook|error executing hook|(^|\s)nvidia-(container|ctk|cdi)[\w-]*: |"
+    r"(^|\s)(libnvidia-container|libcuda|libnvidia-ml)[\w.]*: ",
+    re.IGNORECASE,
+)
+# runc's own words of any mount. The toolkit has it mount the driver's files where they lie on the machine.
+_MOUNTS = re.compile(r'mounting "[^"]*" to rootfs')
+_DRIVERS_FILE = re.compile(r'mounting "(?P<file>/(?!root/|headway/)[^"]*(nvidia|cuda)[^"]*)" to rootfs at "(?P=file)"')
+_NAMES = re.compile(r""""[^"]*"|'\S*'|(?<![^\s(=])/\S*""")
 _HOOK_ENDED = re.compile(r"error (running|executing) [^,]*hook[^,]*")
 _MODE = re.compile(r"Auto-detected mode as '?\w+'?")
 
@@ -80,6 +90,10 @@ def gpu_fault(text: str, node: str) -> GpuFault | None:
     if _MISSING.search(text):
         return GpuFault(GpuFaultKind.NODE, not_installed(node))
     said = f" ({_tail(text)})"
+    if _MOUNTS.search(text):
+        return _toolkit_fails(node, said) if _DRIVERS_FILE.search(text) else None
+    runs_not = _RUNS_NOT.search(text) is not None
+    text = _NAMES.sub("-", text)
     if _MISMATCH.search(text):
         return GpuFault(
             GpuFaultKind.NODE,
@@ -104,12 +118,8 @@ def gpu_fault(text: str, node: str) -> GpuFault | None:
             f"NVIDIA's driver of {node} does not answer its container toolkit: an admin has to make `nvidia-smi` work "
             f"there{said}",
         )
-    if _HOOK.search(text):
-        return GpuFault(
-            GpuFaultKind.NODE,
-            f"NVIDIA's container toolkit of {node} fails: an admin has to make `nvidia-container-cli info` work there, "
-            f"or install it anew{said}",
-        )
+    if runs_not or _HOOK.search(text):
+        return _toolkit_fails(node, said)
     return None
 
 
@@ -132,6 +142,14 @@ def hangs(node: str) -> str:
 def no_gpu_offered(fault: str) -> str:
     """The node's condition."""
     return f"{fault}. Until then no task is given a GPU here."
+
+
+def _toolkit_fails(node: str, said: str) -> GpuFault:
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"NVIDIA's container toolkit of {node} fails: an admin has to make `nvidia-container-cli info` work there, "
+        f"or install it anew{said}",
+    )
 
 
 def _required(found: re.Match[str], node: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from worker.attempt.home_files import give_to, publish
+from worker.attempt import home_files
+from worker.attempt.home_files import NewerOutput, give_to, publish
 from worker.box import remove_tree
 
 needs_root = pytest.mark.root
@@ -36,9 +38,9 @@ def logs(tmp_path: Path) -> Path:
     return logs
 
 
-def publish_as(logs: Path, home: Path, folder: str) -> None:
+def publish_as(logs: Path, home: Path, folder: str, *, ended_at: float = 1_000.0) -> None:
     uid = UID if os.geteuid() == 0 else os.getuid()
-    publish(logs, home, folder, uid=uid, gid=uid)
+    publish(logs, home, folder, uid=uid, gid=uid, ended_at=ended_at)
 
 
 def test_logs_lie_in_the_home_as_the_accounts_own(logs: Path, home: Path) -> None:
@@ -53,6 +55,45 @@ def test_logs_lie_in_the_home_as_the_accounts_own(logs: Path, home: Path) -> Non
     (logs / "stdout.log").write_bytes(b"second")
     publish_as(logs, home, "results/digits")
     assert (target / "stdout.log").read_bytes() == b"second"
+
+
+def test_output_of_a_later_end_stays(logs: Path, home: Path) -> None:
+    """A copy that had failed came minutes later, over the log of the next attempt."""
+    publish_as(logs, home, "r", ended_at=1_000.5)
+    (logs / "stdout.log").write_bytes(b"first")
+    (logs / "stderr.log").write_bytes(b"first")
+    with pytest.raises(NewerOutput) as caught:
+        publish_as(logs, home, "r", ended_at=1_000.25)
+    assert caught.value.where == "r/stdout.log"
+    assert os.listdir(home / "r") == ["stdout.log"]
+    assert (home / "r" / "stdout.log").read_bytes() == b"out\x00\n"
+    publish_as(logs, home, "r", ended_at=1_000.5)
+    assert (home / "r" / "stderr.log").read_bytes() == b"first", "the same attempt again"
+
+
+def test_output_that_comes_while_a_long_log_is_copied_stays(
+    logs: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = home_files.shutil.copyfileobj
+    with ThreadPoolExecutor(1) as other:
+        other.submit(os.getpid).result()  # a thread begins with the rights of the one that made it
+
+        def long(*_: object) -> None:
+            monkeypatch.setattr(home_files.shutil, "copyfileobj", copy)
+            other.submit(publish_as, logs, home, "r", ended_at=2_000.0).result()
+
+        monkeypatch.setattr(home_files.shutil, "copyfileobj", long)
+        with pytest.raises(NewerOutput):
+            publish_as(logs, home, "r", ended_at=1_000.0)
+    assert (home / "r" / "stdout.log").read_bytes() == b"out\x00\n"
+    assert os.listdir(home / "r") == ["stdout.log"]
+
+
+def test_a_file_of_the_tasks_own_is_replaced(logs: Path, home: Path) -> None:
+    publish_as(logs, home, "r")
+    os.utime(home / "r" / "stdout.log", ns=(1, 2_000 * 10**9 + 1))
+    publish_as(logs, home, "r")
+    assert (home / "r" / "stdout.log").stat().st_mtime == 1_000.0
 
 
 def test_a_link_on_the_way_leads_nowhere(logs: Path, home: Path, tmp_path: Path) -> None:
@@ -106,7 +147,7 @@ logs, home, uid = Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 try:
     os.listdir(home)
 except PermissionError:
-    publish(logs, home, "results", uid=uid, gid=uid)
+    publish(logs, home, "results", uid=uid, gid=uid, ended_at=1.0)
 """
 
 

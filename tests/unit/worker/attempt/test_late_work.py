@@ -74,6 +74,33 @@ async def test_an_output_that_cannot_be_copied_is_told_at_once_and_copied_at_las
     assert (home / "results" / "digits").is_dir()
 
 
+async def test_a_late_copy_gives_up_where_a_later_attempt_has_put_its_output(
+    one: One, home: Path, tmp_path: Path
+) -> None:
+    """The first attempt's log replaced the second one's for good, and nobody was told."""
+    (home / "r").write_bytes(b"")
+    now = one.rig.clock.now()
+    spools = one.rig.runtime.spools[one.attempt] = tmp_path / "spools"
+    spools.mkdir()
+    (spools / "stdout").write_bytes(b"FIRST")
+    # This machine's clock is an hour ahead: TaskManager's counts.
+    await ended(one, output_path="r", placed_at=now - 3_600)
+    await until_told(one, "tries again")
+    (home / "r").unlink()
+    (home / "r").mkdir()
+    (home / "r" / "stdout.log").write_bytes(b"SECOND")
+    os.utime(home / "r" / "stdout.log", (now - 3_000, now // 1 - 3_000))
+    if os.geteuid() == 0:
+        os.chown(home / "r", UID, UID)
+    told = await until_told(one, "ended later", within_s=20)
+    await one.life
+    assert told == (
+        "Its output could not be copied to `r` in the personal space of ann: `r/stdout.log` is the output of a task "
+        f"that ended later, and stays. `headway logs {one.attempt}` shows it."
+    )
+    assert (home / "r" / "stdout.log").read_bytes() == b"SECOND"
+
+
 async def test_after_a_day_the_warning_stays_and_says_how_to_get_the_output(one: One, home: Path) -> None:
     (home / "results").write_bytes(b"")
     await ended(one, output_path="results")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -183,6 +184,21 @@ def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
     boxes.remove_tree(top)
     assert not top.exists()
     boxes.remove_tree(top)  # safe twice
+
+
+def test_a_tree_is_removed_where_no_folder_can_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk the first removals of a home failed: the folders of many were brought up first."""
+    top = tmp_path / "top"
+    for number in range(3):
+        (top / "a" / "b" / str(number) / "deeper" / "empty").mkdir(parents=True)
+        (top / "a" / "b" / str(number) / "deeper" / "file").write_text("")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "rename", full)
+    boxes.remove_tree(top)
+    assert not top.exists()
 
 
 def test_a_tree_is_removed_and_nothing_that_its_links_point_to(tmp_path: Path) -> None:

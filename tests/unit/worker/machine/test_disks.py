@@ -21,7 +21,7 @@ from worker.machine.disks import (
     offender,
     tightest,
 )
-from worker.machine.file_usage import processes_with, tree_bytes, unlinked_bytes, written_bytes
+from worker.machine.file_usage import processes_with, stacked_at_home, tree_bytes, unlinked_bytes, written_bytes
 
 from ..builders import an_attempt
 
@@ -178,11 +178,26 @@ def test_what_processes_write_and_hold_without_a_name(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", script], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
+        devices = {tmp_path.stat().st_dev}
+        assert 3 * MIB <= unlinked_bytes([process.pid, process.pid], devices) < 4 * MIB
+        assert unlinked_bytes([process.pid], {-1}) == 0, "a file on another disk"
         # Its root is this machine's own, which need not be the disk of the test's folder.
         if os.stat("/").st_dev == tmp_path.stat().st_dev:
-            assert 3 * MIB <= unlinked_bytes([process.pid], process.pid) < 4 * MIB
             assert written_bytes([process.pid]) >= 4 * MIB, "its children's part, too"
         assert processes_with(process.pid) == [], "a process of this machine's own is no container"
         process.communicate(b"\n")
-    assert unlinked_bytes([process.pid], process.pid) == 0
+    assert unlinked_bytes([process.pid], devices) == 0
     assert written_bytes([process.pid]) == 0
+
+
+def test_all_that_is_stacked_below_a_home_is_on_its_disk() -> None:
+    """A full disk ended another task: files without a name in folders of the image's user weren't counted."""
+    lines = [
+        "1 0 0:10 / / rw - overlay overlay rw,lowerdir=/l",
+        "2 1 0:11 / /root rw,nosuid shared:7 - overlay overlay rw",
+        "3 2 0:12 / /root/app rw - overlay overlay rw",
+        "4 2 0:13 / /root/nfs rw - overlay overlay rw",
+        "5 2 0:14 / /root/data rw - nfs server:/x rw",
+        "6 1 0:15 / /roots rw - overlay overlay rw",
+    ]
+    assert stacked_at_home(lines) == {os.makedev(0, 11), os.makedev(0, 12)}

@@ -41,7 +41,7 @@ def an_error(status: int, text: str) -> APIError:
 def test_refusals_of_a_start(status: int, text: str, want_word: EndWord, want_elsewhere: bool) -> None:
     error = an_error(status, text)
     assert not engine_in_trouble(error)
-    refusal = start_refusal(error, node="n1", image="x")
+    refusal = start_refusal(error, node="n1", image="x", gpus=True)
     assert (refusal.word, refusal.elsewhere) == (want_word, want_elsewhere)
     assert "OCI runtime" not in refusal.message
 
@@ -49,7 +49,20 @@ def test_refusals_of_a_start(status: int, text: str, want_word: EndWord, want_el
 def test_a_missing_toolkit_names_the_worker() -> None:
     """GPU-01."""
     error = an_error(500, 'could not select device driver "nvidia" with capabilities: [[gpu]]')
-    assert "toolkit) is not installed on worker n1" in start_refusal(error, node="n1", image="x").message
+    assert "toolkit) is not installed on worker n1" in start_refusal(error, node="n1", image="x", gpus=True).message
+
+
+def test_without_gpus_nothing_is_the_toolkits_fault() -> None:
+    error = an_error(500, "OCI runtime create failed: error running hook #0: nvidia-container-cli: nvml error")
+    assert start_refusal(error, node="n1", image="x", gpus=False).word is EndWord.START_FAILED
+    assert start_refusal(error, node="n1", image="x", gpus=True).word is EndWord.GPU_FAILED
+
+
+@pytest.mark.parametrize("name", ["nvidia-faces", "nvidia-container-cli", "libcuda", "cuda error", "hook timeout"])
+def test_a_mount_with_a_name_like_the_toolkits_is_a_mount(name: str) -> None:
+    """An admin was told to install the toolkit anew when a dataset's share was gone."""
+    text = f'error mounting "/mnt/datasets/{name}/v1" to rootfs at "/root/datasets/{name}": stale NFS file handle'
+    assert start_refusal(an_error(500, text), node="n1", image="x", gpus=True).word is EndWord.MOUNT_UNAVAILABLE
 
 
 @pytest.mark.parametrize(

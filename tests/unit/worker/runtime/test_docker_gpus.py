@@ -98,7 +98,7 @@ class Rig:
     async def judged(self, said: str, *uuids: str) -> RuntimeRefused:
         """What an attempt is told that the engine refused in these words."""
         try:
-            raise start_refusal(an_error(said), node="n1", image="x") from an_error(said)
+            raise start_refusal(an_error(said), node="n1", image="x", gpus=True) from an_error(said)
         except RuntimeRefused as refusal:
             return await self.probe.judged(refusal, uuids or ("GPU-1",))
 

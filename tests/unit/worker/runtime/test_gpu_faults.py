@@ -32,6 +32,8 @@ _NODE, _CARD, _IMAGE, _UNSURE = GpuFaultKind.NODE, GpuFaultKind.CARD, GpuFaultKi
         (_RUNC.format("container error: cgroup subsystem devices not found"), _NODE, "`nvidia-container-cli info`"),
         ("OCI runtime create failed: error running hook #0: error running hook: exit status 2, stdout: , stderr: ",
          _NODE, "(error running hook #0: error running hook: exit status 2)"),
+        ("fork/exec /usr/bin/nvidia-container-runtime: permission denied", _NODE, "install it anew"),
+        ('error mounting "/usr/lib/libcuda.so.535" to rootfs at "/usr/lib/libcuda.so.535": gone', _NODE, "anew"),
         (_RUNC.format("device error: GPU-1: unknown device"), _CARD, "unknown device"),
         (_RUNC.format("device error: nvml error: gpu is lost"), _CARD, "gpu is lost"),
         (_RUNC.format("requirement error: unsatisfied condition: cuda>=12.4, please update your driver to a newer "
@@ -60,6 +62,11 @@ def test_faults_are_told_apart(text: str, kind: GpuFaultKind, words: str) -> Non
         "started",
         'exec: "/no-program": stat /no-program: no such file or directory: unknown',
         "error mounting /x to rootfs at /y: permission denied",
+        'error mounting "/m/nvidia-ctk" to rootfs at "/root/datasets/nvidia-ctk": stat /m/nvidia-ctk: no such file',
+        'chdir to cwd ("/root/nvidia-smi/libcuda") set in config.json failed: permission denied',
+        "mkdir /var/lib/docker/overlay2/0a/merged/opt/nvidia-ctk: no such file or directory",
+        'image "nvidia/cuda:12.4 nvml error" has a platform that does not match: unknown',
+        "cannot open /data/hook/timeout/ldconfig: permission denied",
     ],
 )
 def test_anything_else_is_not_about_gpus(text: str) -> None:
