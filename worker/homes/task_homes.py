@@ -84,14 +84,11 @@ class TaskHomes:
         top = self._folder / attempt.folder
         with self._lock(top.name):
             clear(top)
-            asked = (order.layers, order.volumes, tuple(order.shares), order.mountpoints)
-            if asked in self._too_large:
-                raise HomeImpossible(self._too_large[asked].message)
             try:
                 return self._make(top, order)
             except BaseException as error:
                 if isinstance(error, ImageTooLarge):
-                    _remember(self._too_large, asked, error)
+                    _remember(self._too_large, _looked_for(order), error)
                 with contextlib.suppress(OSError):
                     clear(top)
                 raise
@@ -139,6 +136,8 @@ class TaskHomes:
             return self._locks.setdefault(name, threading.Lock())
 
     def _make(self, top: Path, order: HomeOrder) -> TaskHome:
+        if (known := self._too_large.get(_looked_for(order))) is not None:
+            raise HomeImpossible(known.message)
         tree = ImageTree(order.layers)
         tree.check()
         home = home_of(tree)
@@ -216,6 +215,10 @@ class TaskHomes:
             else:
                 folders[target] = place
         return folders, notes
+
+
+def _looked_for(order: HomeOrder) -> Hashable:
+    return order.layers, order.volumes, tuple(order.shares), order.mountpoints
 
 
 def _remember(known: dict[Hashable, T], key: Hashable, value: T) -> None:
