@@ -112,7 +112,7 @@ def test_a_link_to_a_job_that_the_rules_removed_says_so(page: Page, headway: Clu
     job = ended(headway, "old")
     headway.stop("job_manager")
     with closing(sqlite3.connect(headway.folder / "state" / "job_manager.db")) as db:
-        db.execute("update job set ended_at = ended_at - ? where id = ?", (91 * DAY_S, job))
+        db.execute("update job set ages_from = ages_from - ? where id = ?", (91 * DAY_S, job))
         db.commit()
     headway.start("job_manager")
     headway.wait_ready()
