@@ -288,7 +288,8 @@ class ModelDockerEngine(DockerEngine):
     def __init__(self, engine: SimulatedEngine, process: Process, clock: Any, *, timeout_s: float) -> None:
         super().__init__("unix:///simulated", timeout_s=timeout_s)
         self._engine, self._process, self._clock = engine, process, clock
-        self._threads = self._quick_threads = self._pull_threads = StepExecutor(process)  # type: ignore[assignment]
+        steps: Any = StepExecutor(process)
+        self._threads = self._quick_threads = self._home_threads = self._pull_threads = steps
 
     def client(self, timeout_s: float | None) -> Any:
         return EngineApi(self._engine, self._process, timeout_s or self.timeout_s)
