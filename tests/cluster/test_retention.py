@@ -53,6 +53,10 @@ def ended(user: Client, name: str) -> str:
     return job
 
 
+def is_instant(column: str) -> bool:
+    return column.endswith("_at") or column == "ages_from"
+
+
 def make_old(cluster: Cluster, days: float, *jobs: str) -> None:
     """As if these jobs had come and gone so many days earlier."""
     for room, key in (("job_manager", "id"), ("task_manager", "job_id")):
@@ -60,7 +64,7 @@ def make_old(cluster: Cluster, days: float, *jobs: str) -> None:
             for (table,) in db.execute("select name from sqlite_master where type = 'table'").fetchall():
                 columns = [row[1] for row in db.execute(f"pragma table_info({table})")]
                 name = "job_id" if "job_id" in columns else key if table == "job" else ""
-                instants = ", ".join(f"{one} = {one} - {days * DAY_S}" for one in columns if one.endswith("_at"))
+                instants = ", ".join(f"{one} = {one} - {days * DAY_S}" for one in columns if is_instant(one))
                 if name and instants:
                     db.executemany(f"update {table} set {instants} where {name} = ?", [(job,) for job in jobs])
             db.commit()

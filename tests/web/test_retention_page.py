@@ -38,7 +38,7 @@ def ended(headway: Cluster, name: str) -> str:
 
 def shown(page: Page, job: str, name: str) -> None:
     page.goto(f"/jobs/{job}")
-    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
 
 
 def test_a_job_says_until_when_it_is_kept_and_is_pinned_and_unpinned(page: Page, headway: Cluster) -> None:
@@ -68,7 +68,7 @@ def test_an_ended_job_is_deleted_once_that_is_confirmed(page: Page, headway: Clu
     assert headway.client.job(job)["state"] == "SUCCEEDED"
     page.get_by_role("button", name="Delete …").click()
     dialog.get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Jobs")).to_be_visible()
     expect(page.get_by_role("link", name="to delete")).to_have_count(0)
     soon(lambda: not (headway.mount / "jobs" / job).exists(), what="its folder is gone")
     page.goto(f"/jobs/{job}")
@@ -105,7 +105,7 @@ def test_who_looks_at_a_job_that_goes_elsewhere_is_told(page: Page, headway: Clu
     page.get_by_role("button", name="Delete …").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(other.get_by_role("alert")).to_contain_text(re.compile("is being deleted|was deleted on .* by admin"))
-    expect(other.get_by_role("heading", name="seen twice")).to_have_count(0)
+    expect(other.get_by_role("heading", level=1, name="seen twice")).to_have_count(0)
 
 
 def test_a_link_to_a_job_that_the_rules_removed_says_so(page: Page, headway: Cluster) -> None:

@@ -1,0 +1,1 @@
+../../headway/safe_text.py
