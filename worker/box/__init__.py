@@ -31,7 +31,7 @@ All functions here block on the local disk. Call them in a thread from asyncio c
 """
 
 from .files import boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
-from .folders import exists, folder_of, open_below, remove_tree
+from .folders import exists, folder_of, open_below, open_beneath, remove_tree
 from .index import INDEX_RECORD_BYTES, SpoolWriter, pack_index, read_index, unpack_index
 from .layout import Box, container_attempt_dir, container_command, container_launcher, create
 from .orders import (
@@ -117,6 +117,7 @@ __all__ = [
     "look",
     "new_place",
     "open_below",
+    "open_beneath",
     "open_regular",
     "pack_index",
     "parse_spec",

@@ -21,6 +21,7 @@ _MOST_DOWN = 64  # levels with a descriptor each; what is removed below makes ro
 _OPENAT2 = 437
 # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH
 _RESOLVE = 0x02 | 0x04 | 0x08
+_RESOLVE_NO_XDEV = 0x01
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -50,7 +51,7 @@ def exists(path: Path) -> bool:
 
 def open_below(top: int, relative: str) -> int:
     """A descriptor of a folder below the open folder ``top``. Raises OSError where a link or ``..`` is on the way."""
-    return _descended(top, _pieces(relative), _open_beneath)
+    return _descended(top, _pieces(relative), _open_folder_beneath)
 
 
 def _descended(top: int, parts: Iterable[str], open_part: Callable[[int, str], int]) -> int:
@@ -79,17 +80,29 @@ def _pieces(relative: str) -> Iterator[str]:
         yield piece
 
 
-def _open_beneath(folder: int, path: str) -> int:
-    how = _How(FOLDER, 0, _RESOLVE)
+def open_beneath(folder: int, path: str, flags: int, *, mounts: bool = True) -> int:
+    """Open what lies at ``path`` below the open ``folder``. No link is followed.
+
+    With O_PATH and O_NOFOLLOW a link at the end is opened itself. ``mounts=False``: no mount is crossed.
+    Raises OSError.
+    """
+    how = _How(flags | os.O_CLOEXEC, 0, _RESOLVE | (0 if mounts else _RESOLVE_NO_XDEV))
     while True:
-        found = int(_libc.syscall(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
+        found = int(_libc.syscall(_OPENAT2, folder, os.fsencode(path or "."), ctypes.byref(how), ctypes.sizeof(how)))
         if found >= 0:
             return found
         error = ctypes.get_errno()
-        if error in (errno.ENOSYS, errno.EPERM):
-            return _step_by_step(folder, path)
         if error not in (errno.EINTR, errno.EAGAIN):  # EAGAIN: something on the way was renamed meanwhile
             raise OSError(error, os.strerror(error), path)
+
+
+def _open_folder_beneath(folder: int, path: str) -> int:
+    try:
+        return open_beneath(folder, path, FOLDER)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            return _step_by_step(folder, path)
+        raise
 
 
 def _step_by_step(folder: int, path: str) -> int:

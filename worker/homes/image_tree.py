@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from ..box import open_beneath
 from .model import HomeImpossible
-from .system_calls import open_within
 
 _LINKS = 40  # as many as the kernel follows
 # An image that takes more was made to hold a node. A usual one takes some hundred questions, so a millisecond or two.
@@ -177,7 +177,7 @@ def opened(layer: Path, path: str, flags: int) -> Iterator[int]:
     """A descriptor of what a layer has at a path. Not even a link in the layer leads out of it. Raises OSError."""
     top = os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        descriptor = open_within(top, path, flags)
+        descriptor = open_beneath(top, path, flags, mounts=False)
     finally:
         os.close(top)
     try:

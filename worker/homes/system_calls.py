@@ -1,14 +1,13 @@
-"""The kernel's calls for mounts and for paths without links, of which Python has none. They block."""
+"""The kernel's calls for mounts, of which Python has none. They block."""
 
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 from pathlib import Path
 
 # Their numbers are the same on x86-64 and ARM64.
-_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
 
 READ_ONLY, NO_SUID, NO_DEVICES = 0x1, 0x2, 0x4  # MOUNT_ATTR_*
 _IDMAP = 0x100000
@@ -18,13 +17,7 @@ _FROM_EMPTY_PATH = 0x4
 _SET_STRING, _SET_FD, _CREATE = 1, 5, 6
 _DETACH, _NO_FOLLOW = 0x2, 0x8
 _MS_NO_SUID, _MS_NO_DEVICES = 2, 4
-# RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH
-_NO_XDEV, _RESOLVE = 0x01, 0x02 | 0x04 | 0x08
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class _MountAttributes(ctypes.Structure):
@@ -34,30 +27,6 @@ class _MountAttributes(ctypes.Structure):
         ("propagation", ctypes.c_uint64),
         ("userns_fd", ctypes.c_uint64),
     )
-
-
-def open_within(folder: int, path: str, flags: int) -> int:
-    """Open what lies at ``path`` below the open ``folder``. No link is followed, and no mount is crossed.
-
-    With O_PATH and O_NOFOLLOW a link at the end is opened itself. Raises OSError.
-    """
-    return _open_beneath(folder, path, flags, _RESOLVE | _NO_XDEV)
-
-
-def open_beneath(folder: int, path: str, flags: int) -> int:
-    """The same, across mounts too."""
-    return _open_beneath(folder, path, flags, _RESOLVE)
-
-
-def _open_beneath(folder: int, path: str, flags: int, resolve: int) -> int:
-    how = _How(flags | os.O_CLOEXEC, 0, resolve)
-    while True:
-        try:
-            return _call(_OPENAT2, path, folder, os.fsencode(path or "."), ctypes.byref(how), ctypes.sizeof(how))
-        except OSError as error:
-            # EAGAIN: something on the way was renamed meanwhile.
-            if error.errno not in (errno.EINTR, errno.EAGAIN):
-                raise
 
 
 def clone(folder: int, path: Path) -> int:

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
+from ..box import open_beneath
 from ..model import attempt_of_folder
 from .id_maps import image_maps, share_maps
 from .image_tree import Found, FoundKind, ImageTooLarge, ImageTree
@@ -34,7 +35,6 @@ from .places import (
 )
 from .probe import PROBE, Probe
 from .removal import clear
-from .system_calls import open_beneath
 from .user_namespaces import UserNamespaces
 
 log = get_logger(__name__)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.mounts import mounted_below
-from worker.homes.system_calls import clone, open_beneath, open_within
+from worker.box import open_beneath
+from worker.homes.system_calls import clone
+
+open_within = partial(open_beneath, mounts=False)
 
 
 @pytest.fixture
