@@ -12,7 +12,7 @@ from ..client import Client, Profile
 from ..errors import HeadwayError
 from .common import safe
 
-_PROGRAM, _VARIABLE = "headway", "_HEADWAY_COMPLETE"
+_PROGRAM = "headway"
 _WHERE = {
     "bash": 'eval "$(headway completion bash)" in ~/.bashrc',
     "zsh": 'eval "$(headway completion zsh)" in ~/.zshrc',
@@ -27,11 +27,11 @@ _MOST = 50
 @click.argument("shell", type=click.Choice(list(_WHERE)))
 def completion(shell: str) -> None:
     """Print the script with which SHELL completes commands, options, files, job ids, task names and images."""
-    from .main import cli
+    from .main import COMPLETE_VARIABLE, cli
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(cli, {}, _PROGRAM, _VARIABLE).source())
+    click.echo(kind(cli, {}, _PROGRAM, COMPLETE_VARIABLE).source())
 
 
 @click.command("help")
@@ -61,7 +61,7 @@ def references(incomplete: str, most: int) -> list[CompletionItem]:
     def jobs(http: Client) -> list[CompletionItem]:
         found = [
             CompletionItem(job["id"], help=f"{job['state']} {safe(job['name'])}"[:60])
-            for job in http.jobs(owner=http.me()["name"], limit=_MOST)
+            for job in http.jobs(owner="me", limit=_MOST)
             if job["id"].startswith(incomplete)
         ]
         return [*found, CompletionItem("last", help="your latest job")] if "last".startswith(incomplete) else found

@@ -19,6 +19,7 @@ from . import server_part
 
 # Found by an entry point of this group: the kernel imports no service.
 _OF_A_SERVICE = "headway.commands"
+COMPLETE_VARIABLE = "_HEADWAY_COMPLETE"  # set by a shell that asks for completions
 _COMMANDS = {
     # name: (module, attribute, one line of help); without a module, the command is one of a service
     "up": (".up", "up", "Start all of Headway on this machine."),
@@ -167,7 +168,7 @@ def exit_status(error: errors.HeadwayError) -> int:
 def main() -> None:
     """The console script."""
     try:
-        status = cli.main(standalone_mode=False, complete_var="_HEADWAY_COMPLETE")
+        status = cli.main(standalone_mode=False, complete_var=COMPLETE_VARIABLE)
     except click.exceptions.Exit as stop:
         status = stop.exit_code
     except click.ClickException as error:
