@@ -47,7 +47,7 @@ _COMMANDS = {
     "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show the waiting tasks, and why each one waits."),
     "gpus": (".gpus", "gpus", "Show who holds each GPU, and what is free."),
-    "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
+    "nodes": (".cluster", "nodes", "Show machines; close them for new work (admins)."),
     "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),
     "accounts": (".accounts", "accounts", "Make, change, disable and remove accounts (admins)."),
     "users": (".cluster", "users", "The former name of `accounts`."),

@@ -124,7 +124,7 @@ function Pass({ one, job, task, now }: { one: Decision; job: string; task: strin
   return (
     <li>
       <p className="facts">
-        <When at={one.at} now={now} distance={false} /> · policy {one.policy}, discipline {one.discipline}
+        <When at={one.at} now={now} distance={false} /> · policy {one.policy}, overtaking rule {one.discipline}
       </p>
       <ul>
         {others.slice(0, STARTS).map((start) => (

@@ -11,7 +11,7 @@ import { gpuWord } from "../domain/bookings";
 import { gpuCell } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
-import { admissionTone, healthTone } from "../domain/states";
+import { admissionText, admissionTone, healthTone } from "../domain/states";
 
 type Action = "cordon" | "uncordon" | "drain";
 
@@ -46,7 +46,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             <div className="title-row">
               <h2>
                 {node.id} <State state={node.health} tone={healthTone[node.health]} />{" "}
-                {node.admission !== "OPEN" && <State state={node.admission} tone={admissionTone[node.admission]} />}
+                {node.admission !== "OPEN" && <State state={admissionText[node.admission]} tone={admissionTone[node.admission]} />}
               </h2>
               {admin && (
                 <div className="actions">
@@ -57,19 +57,19 @@ export function Nodes({ admin }: { admin: boolean }) {
                         onClick={pressed(node.id, "cordon")}
                         title="Start no new tasks here. Running tasks go on."
                       >
-                        Cordon
+                        Close for new tasks
                       </button>
                       <button
                         disabled={act.busy}
                         onClick={pressed(node.id, "drain")}
                         title="Start no new tasks here, and show when the last running task has ended."
                       >
-                        Drain
+                        Close and empty
                       </button>
                     </>
                   ) : (
                     <button disabled={act.busy} onClick={pressed(node.id, "uncordon")}>
-                      Uncordon
+                      Open again
                     </button>
                   )}
                 </div>
