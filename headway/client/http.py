@@ -135,6 +135,10 @@ class Client:
         """
         return self._download(_API + path, target, progress)
 
+    def help_page(self, name: str) -> str:
+        """A page of the documentation as Markdown; a server of an older version has none."""
+        return self._send("GET", f"/help/{quote(name)}.md").text
+
     # --- who
 
     def login(self, username: str, password: str) -> dict[str, Any]:

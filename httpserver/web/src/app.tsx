@@ -6,6 +6,7 @@ import { ApiError, type User, api, body, onSignedOut } from "./api/client";
 import { type Connection, keys, listen } from "./api/events";
 import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
+import { BrokenPart } from "./components/broken-part";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
 import { Home } from "./views/home";
@@ -23,6 +24,7 @@ const Trash = lazy(() => import("./views/trash").then((m) => ({ default: m.Trash
 const Datasets = lazy(() => import("./views/datasets").then((m) => ({ default: m.Datasets })));
 const Account = lazy(() => import("./views/account").then((m) => ({ default: m.Account })));
 const UsageView = lazy(() => import("./views/usage").then((m) => ({ default: m.UsageView })));
+const Help = lazy(() => import("./views/help").then((m) => ({ default: m.Help })));
 const DatasetView = lazy(() => import("./views/dataset").then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
@@ -93,7 +95,7 @@ export function App() {
 function Shell({ user, expired, children }: { user: User; expired: boolean; children: React.ReactNode }) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>("connecting");
-  const [, go] = useLocation();
+  const [at, go] = useLocation();
 
   useEffect(() => {
     if (expired) {
@@ -166,6 +168,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
           {connectionText[connection]}
         </span>
+        <Link href="/help" className={(active) => (active ? "here" : "")}>
+          Help
+        </Link>
         <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">
           {user.name}
         </Link>
@@ -174,6 +179,7 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         </button>
       </header>
       <main>
+        <BrokenPart at={at}>
         <Suspense fallback={<p>Loading …</p>}>
           <Switch>
             <Route path="/">
@@ -219,11 +225,16 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             <Route path="/account">
               <Account user={user} />
             </Route>
+            <Route path="/help">
+              <Help name="start" />
+            </Route>
+            <Route path="/help/*">{(params) => <Help name={params["*"]} key={params["*"]} />}</Route>
             <Route>
-              <p>There is no such page.</p>
+              <h1>There is no such page</h1>
             </Route>
           </Switch>
         </Suspense>
+        </BrokenPart>
       </main>
       <Toasts />
       {children}

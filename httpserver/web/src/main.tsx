@@ -17,14 +17,6 @@ const client = new QueryClient({
   },
 });
 
-// After an upgrade the parts that this page would still fetch are gone: the fresh page knows the new ones. Once only.
-window.addEventListener("vite:preloadError", () => {
-  const last = Number(sessionStorage.getItem("headway.reloaded") ?? 0);
-  if (Date.now() - last < 60_000) return;
-  sessionStorage.setItem("headway.reloaded", String(Date.now()));
-  location.reload();
-});
-
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 createRoot(root).render(

@@ -8,6 +8,7 @@ import { span } from "../domain/format";
 import { attemptEnded, label } from "../domain/states";
 import { freshId } from "../domain/id";
 import { clock } from "../domain/starts";
+import { HelpLink } from "./help-link";
 import { Dialog } from "./dialog";
 import { tell } from "./toasts";
 import { Told } from "./told";
@@ -115,7 +116,7 @@ export function MoreTime({
       }
     >
       <p className="facts">
-        {attempt.timeout_s !== null && <>The task may run {span(attempt.timeout_s)}</>}
+        {attempt.timeout_s !== null && <>The task may run {span(attempt.timeout_s)} <HelpLink topic="timeout" /></>}
         {attempt.deadline_at !== null && (
           <>
             {" "}

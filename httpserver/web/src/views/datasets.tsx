@@ -7,6 +7,7 @@ import { keys } from "../api/events";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { PublishDialog } from "../components/publish-dialog";
 import { sharedText } from "../components/share";
+import { HelpLink } from "../components/help-link";
 import { moment, size } from "../domain/format";
 import type { Tone } from "../domain/states";
 
@@ -32,7 +33,10 @@ export function Datasets() {
   return (
     <>
       <div className="title-row">
-        <h1>Datasets</h1>
+        <div className="helped">
+          <h1>Datasets</h1>
+          <HelpLink topic="data" />
+        </div>
         <div className="filters">
           <input type="search" placeholder="name" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
           <button className="main" onClick={() => setPublishing(true)}>

@@ -9,6 +9,7 @@ import { Empty, Failure, useNow, useTitle } from "../components/basics";
 import { DropZone, FileButton } from "../components/drop-zone";
 import { ImageForm, ImageUploads } from "../components/image-upload";
 import { sharedText } from "../components/share";
+import { HelpLink } from "../components/help-link";
 import { moment, size } from "../domain/format";
 
 type Whose = "all" | "own" | "shared" | "base" | "public";
@@ -64,7 +65,10 @@ export function Images({ user }: { user: User }) {
   return (
     <DropZone label="Drop an image file here" onDrop={(found) => take(found.files.map((f) => f.file))}>
       <div className="title-row">
-        <h1>Images</h1>
+        <div className="helped">
+          <h1>Images</h1>
+          <HelpLink topic="image" />
+        </div>
         <div className="filters">
           <label>
             Show{" "}

@@ -10,6 +10,7 @@ import { useNodes } from "../api/nodes";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { GpusHeld } from "../components/bookings";
 import { CancelDialog } from "../components/cancel-dialog";
+import { FirstSteps } from "../components/first-steps";
 import { JobReason } from "../components/reason";
 import { gpusByJob } from "../domain/bookings";
 import { moment, span } from "../domain/format";
@@ -88,9 +89,10 @@ export function Jobs({ user }: { user: User }) {
       {jobs.isError && <Failure error={jobs.error} again={() => void jobs.refetch()} />}
       {cancel.error && <Failure error={cancel.error} />}
       {jobs.isPending && <p className="empty">Loading …</p>}
-      {jobs.isSuccess && rows.length === 0 && (
+      {jobs.isSuccess && rows.length === 0 && mine && !text && !state && <FirstSteps user={user} />}
+      {jobs.isSuccess && rows.length === 0 && !(mine && !text && !state) && (
         <Empty>
-          {text || state ? "No job matches." : mine ? "You have no jobs yet." : "There are no jobs yet."}{" "}
+          {text || state ? "No job matches." : "There are no jobs yet."}{" "}
           <Link href="/submit">Submit one</Link>: a command in a container image, or several that need each other.
         </Empty>
       )}

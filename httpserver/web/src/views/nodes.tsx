@@ -7,6 +7,7 @@ import { useNodes } from "../api/nodes";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
+import { HelpLink } from "../components/help-link";
 import { gpuWord } from "../domain/bookings";
 import { gpuCell } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
@@ -32,7 +33,10 @@ export function Nodes({ admin }: { admin: boolean }) {
   if (nodes.data === undefined) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
   return (
     <>
-      <h1>Nodes</h1>
+      <div className="helped">
+        <h1>Nodes</h1>
+        <HelpLink topic="gpu" />
+      </div>
       <p className="facts">
         The machines that run tasks. What is booked is kept for tasks that run, whether or not they use it; what is in use is measured.
       </p>

@@ -6,6 +6,7 @@ import { Empty, Failure, useNow, useTitle } from "../components/basics";
 import { RunningTable } from "../components/bookings";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
+import { HelpLink } from "../components/help-link";
 import { found, lastOffset } from "../domain/queue";
 
 export function QueueView({ user }: { user: User }) {
@@ -38,7 +39,10 @@ export function QueueView({ user }: { user: User }) {
   return (
     <>
       <div className="title-row">
-        <h1>Queue</h1>
+        <div className="helped">
+          <h1>Queue</h1>
+          <HelpLink topic="order" />
+        </div>
         <div className="filters">
           <label>
             <input
