@@ -75,13 +75,13 @@ export function App() {
     [client],
   );
 
-  if (me.isPending) return <p className="lonely">Loading …</p>;
+  if (me.isPending) return <main className="lonely">Loading …</main>;
   if (me.isError) {
     return (
-      <div className="lonely" role="alert">
-        <p>{me.error.message}</p>
+      <main className="lonely">
+        <p role="alert">{me.error.message}</p>
         <button onClick={() => void me.refetch()}>Try again</button>
-      </div>
+      </main>
     );
   }
   if (!known) return <SignIn onSignedIn={signedIn} />;
