@@ -68,7 +68,7 @@ def things(headway: Cluster) -> None:
     content = docker_save(tiny_image([Entry("bin/sh", b"#!", 0o755)], env={"CUDA_VERSION": "12.4.1"}))
     meant = {
         "name": "long-name-of-an-image:2.5.1-cuda12.4",
-        "description": "Has **torch**.\n\n| a | b |\n|---|---|\n| 1 | 2 |",
+        "description": "# Why\n\nHas **torch**.\n\n| a | b |\n|---|---|\n| 1 | 2 |",
     }
     said = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in meant.items())
     headers = {"Tus-Resumable": "1.0.0", "Upload-Length": str(len(content)), "Upload-Metadata": said}

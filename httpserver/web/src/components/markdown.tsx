@@ -19,8 +19,8 @@ export const parts: Components = {
       <span>{children}</span>
     ),
   img: ({ alt }) => <span className="note">[picture{alt ? `: ${alt}` : ""}]</span>,
-  h1: ({ children }) => <h3>{children}</h3>,
-  h2: ({ children }) => <h3>{children}</h3>,
+  h1: ({ children }) => <h2>{children}</h2>,
+  h2: ({ children }) => <h2>{children}</h2>,
 };
 
 /**
