@@ -143,6 +143,7 @@ def test_every_page(
         "datasets": "/datasets",
         "dataset": "/datasets/numbers",
         "account": "/account",
+        "help": "/help/scheduling",
     }
     with browser.new_context(
         base_url=headway.url, viewport={"width": width, "height": height}, color_scheme=scheme
