@@ -20,6 +20,7 @@ TOPICS: Final = {
     "network": "networks",
     "task": "what-a-task-may",
     "signals": "signals",
+    "waiting": "start#why-it-waits",
     "order": "scheduling",
     "promise": "scheduling#promised-start",
     "retention": "retention",

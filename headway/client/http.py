@@ -199,7 +199,8 @@ class Client:
             booked = page.get("gpus_booked")
             for job in page["jobs"]:
                 # Beside the jobs in the answer; None: not known now, or by an older server.
-                yield {**job, "gpus_booked": None if booked is None else booked.get(job["id"], 0)}
+                job["gpus_booked"] = None if booked is None else booked.get(job["id"], 0)
+                yield job
                 seen += 1
                 if limit and seen >= limit:
                     return

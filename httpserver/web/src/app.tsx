@@ -164,13 +164,13 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
           <Link href="/datasets" className={(active) => (active ? "here" : "")}>
             Datasets
           </Link>
+          <Link href="/help" className={(active) => (active ? "here" : "")}>
+            Help
+          </Link>
         </nav>
         <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
           {connectionText[connection]}
         </span>
-        <Link href="/help" className={(active) => (active ? "here" : "")}>
-          Help
-        </Link>
         <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">
           {user.name}
         </Link>

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from headway.cli import topics
 from headway.cli.main import _COMMANDS, cli
 from headway.client import Client, Profile, Refused
+from headway.client.errors import NotHeadway
 
 PART = "## Timeout\n\nTwo \x1b[31mred\x1b[0m.\n\n```\n# no heading\n```\n\n### More\n"
 TEXT = f"# First\n\nOne.\n\n{PART}\n## Priority\n\nThree.\n"
@@ -111,3 +112,22 @@ def test_what_is_not_found_otherwise_is_told_as_it_is(tmp_path: Path) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(404, json=body))
     with Client(Profile("http://h", "x"), transport=transport) as client, pytest.raises(Refused, match="no job j1"):
         client.ask("GET", "/jobs/j1")
+
+
+def test_a_row_without_what_a_newer_server_tells_is_one_sentence_and_more_is_no_harm(
+    server: dict[str, tuple[int, str, str]],
+) -> None:
+    row = {
+        "id": "j0123456789abcdef", "name": "x", "owner": "ann", "state": "RUNNING", "held": False, "task_count": 1,
+        "tasks_by_state": {}, "submitted_at": 1.0, "started_at": 2.0, "ended_at": None,
+    }  # fmt: skip
+    server["/api/v1/me"] = (200, "application/json", '{"name": "ann", "colour": "red"}')
+    listed = {"jobs": [{**row, "mood": {"good": True}}], "next_cursor": None, "weather": []}
+    server["/api/v1/jobs"] = (200, "application/json", json.dumps(listed))
+    assert "RUNNING  0/1    -     ann" in headway(server, "ps").stdout
+    del row["held"]
+    server["/api/v1/jobs"] = (200, "application/json", json.dumps({"jobs": [row], "next_cursor": None}))
+    error = headway(server, "ps").exception
+    assert isinstance(error, NotHeadway)
+    assert "/api/v1/jobs has no `held`" in str(error)
+    assert "its version is another than this program's" in str(error)

@@ -16,6 +16,8 @@ function partsOf(name: string): Components {
     ...parts,
     a: ({ href = "", children }) => {
       const to = linkOf(name, href);
+      // In the source code a page is told by its file.
+      if (to !== null && wordsOf(children).endsWith(".md")) return <Link href={to}>{wordsOf(children).slice(0, -3)}</Link>;
       if (to !== null) return to.startsWith("#") ? <a href={to}>{children}</a> : <Link href={to}>{children}</Link>;
       // What lies in the source code alone has no address here.
       if (!/^https?:/i.test(href)) return <span>{children}</span>;

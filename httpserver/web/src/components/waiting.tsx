@@ -16,7 +16,10 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
   if (taskEnded(task.state) || (waits.length === 0 && task.waits_for.length === 0 && place === null)) return null;
   return (
     <section className="waits" aria-label="Why it waits">
-      <div className="helped"><h3>Why it waits</h3><HelpLink topic="order" /></div>
+      <div className="helped">
+        <h3>Why it waits</h3>
+        <HelpLink topic="waiting" />
+      </div>
       {place && (
         <p>
           Place {place.position} in the queue

@@ -14,6 +14,7 @@ export const TOPICS = [
   { topic: "network", page: "networks", name: "What tasks reach over the network" },
   { topic: "task", page: "what-a-task-may", name: "What a task may read, write and run" },
   { topic: "signals", page: "signals", name: "How a task is told to end" },
+  { topic: "waiting", page: "start#why-it-waits", name: "Why a task waits" },
   { topic: "order", page: "scheduling", name: "The order of the queue" },
   { topic: "promise", page: "scheduling#promised-start", name: "Promised starts" },
   { topic: "retention", page: "retention", name: "How long things are kept" },

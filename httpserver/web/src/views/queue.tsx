@@ -41,7 +41,7 @@ export function QueueView({ user }: { user: User }) {
       <div className="title-row">
         <div className="helped">
           <h1>Queue</h1>
-          <HelpLink topic="order" />
+          <HelpLink topic="waiting" />
         </div>
         <div className="filters">
           <label>
