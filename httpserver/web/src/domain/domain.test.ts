@@ -6,6 +6,7 @@ import { moment, size, span, ulimits } from "./format";
 import { INPUTS, type TaskInput } from "../api/generated/task-fields";
 import { type JobForm, emptyTask, isAt, numberOrText, removeTask, renameTask, toJobFile, typed } from "./form";
 import { layout, path } from "./graph";
+import { zone } from "./zone";
 
 describe("formats", () => {
   it.each([
@@ -33,8 +34,8 @@ describe("formats", () => {
 
   it("shows the date only when it is another day", () => {
     const now = new Date(2026, 5, 1, 12).getTime() / 1000;
-    expect(moment(now, now)).toBe(new Date(now * 1000).toLocaleTimeString());
-    expect(moment(now - 2 * 86400, now)).toBe(new Date((now - 2 * 86400) * 1000).toLocaleString());
+    expect(moment(now, now)).toBe(`${new Date(now * 1000).toLocaleTimeString()} ${zone(new Date(now * 1000))}`);
+    expect(moment(now - 2 * 86400, now)).toBe(`${new Date((now - 2 * 86400) * 1000).toLocaleString()} ${zone(new Date((now - 2 * 86400) * 1000))}`);
   });
 });
 

@@ -4,10 +4,12 @@ import { Link, useLocation } from "wouter";
 
 import { type Dataset, type Version, datasets } from "../api/datasets";
 import { keys } from "../api/events";
-import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
+import { Empty, State, useNow, useTitle } from "../components/basics";
 import { PublishDialog } from "../components/publish-dialog";
 import { sharedText } from "../components/share";
-import { moment, size } from "../domain/format";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
+import { size } from "../domain/format";
 import type { Tone } from "../domain/states";
 
 export const versionTone: Record<Version["state"], Tone> = { publishing: "live", ready: "good", failed: "bad" };
@@ -43,9 +45,9 @@ export function Datasets() {
       <p className="facts">
         A dataset is a folder that somebody published. A task that names it can read it at <code>/root/datasets/NAME</code>.
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-      {list.isSuccess && rows.length === 0 && <Empty>{q ? "No dataset matches." : "There are no datasets yet."}</Empty>}
+      {list.data !== undefined && rows.length === 0 && <Empty>{q ? "No dataset matches." : "There are no datasets yet."}</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table className="wide">
@@ -79,7 +81,7 @@ export function Datasets() {
                       {version?.files ?? "–"}
                     </td>
                     <td className="number">{size(version?.size_bytes)}</td>
-                    <td className="number">{moment(version?.published_at, now)}</td>
+                    <td className="number"><Moment at={version?.published_at} now={now} /></td>
                     <td data-label="by">{dataset.owner || "an admin"}</td>
                     <td>{sharedText(dataset)}</td>
                   </tr>

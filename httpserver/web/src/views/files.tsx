@@ -13,6 +13,7 @@ import { FileUploads } from "../components/file-uploads";
 import { FolderTable, folderHref } from "../components/folder-table";
 import { NameDialog } from "../components/name-dialog";
 import { PublishDialog } from "../components/publish-dialog";
+import { Trouble, shows } from "../components/kept-answer";
 import { tell } from "../components/toasts";
 import { type Found, fromInput } from "../domain/dropped";
 import { size } from "../domain/format";
@@ -41,7 +42,9 @@ function Folder({ folder, user }: { folder: string; user: User }) {
     queryFn: ({ pageParam }) => spaces.list(folder, pageParam),
     getNextPageParam: (page) => page.next_cursor ?? undefined,
   });
-  const entries = useMemo(() => (list.data?.pages ?? []).flatMap((p) => p.entries), [list.data]);
+  // Of a folder that is gone nothing is shown.
+  const there = shows(list);
+  const entries = useMemo(() => (there ? (list.data?.pages ?? []) : []).flatMap((p) => p.entries), [list.data, there]);
   const { fetchNextPage, isFetchingNextPage, hasNextPage } = list;
   const more = useCallback(() => {
     if (!isFetchingNextPage) void fetchNextPage();
@@ -119,9 +122,9 @@ function Folder({ folder, user }: { folder: string; user: User }) {
       <SpaceBar />
       <FileUploads />
       {error && <Failure error={error} />}
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-      {list.isSuccess && entries.length === 0 && (
+      {there && entries.length === 0 && (
         <Empty>
           {folder === "" ? "Your space is empty." : "This folder is empty."} Drop files and folders on this page, or choose them by a button
           above. Tasks see your space at <code>/root/nfs</code>.
@@ -228,7 +231,7 @@ function Way({ folder }: { folder: string }) {
 /** How much of the quota is used. */
 export function SpaceBar() {
   const space = useQuery({ queryKey: keys.space, queryFn: spaces.space, refetchInterval: 60_000 });
-  if (!space.isSuccess || space.data.measured_at === null) return null;
+  if (space.data === undefined || space.data.measured_at === null) return null;
   const { used_bytes: used, quota_bytes: quota, state, sentence } = space.data;
   return (
     <div className="space">

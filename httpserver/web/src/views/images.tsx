@@ -5,11 +5,13 @@ import { Link } from "wouter";
 import type { User } from "../api/client";
 import { keys } from "../api/events";
 import { type Image, type Tag, market } from "../api/market";
-import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { Empty, useNow, useTitle } from "../components/basics";
 import { DropZone, FileButton } from "../components/drop-zone";
 import { ImageForm, ImageUploads } from "../components/image-upload";
 import { sharedText } from "../components/share";
-import { moment, size } from "../domain/format";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
+import { size } from "../domain/format";
 
 type Whose = "all" | "own" | "shared" | "base" | "public";
 
@@ -97,9 +99,9 @@ export function Images({ user }: { user: User }) {
         />
       )}
       <ImageUploads onChoose={() => document.querySelector<HTMLInputElement>("main input[type=file]")?.click()} />
-      {images.isError && <Failure error={images.error} again={() => void images.refetch()} />}
+      <Trouble of={images} />
       {(images.isPending || searching) && <p className="empty">Loading …</p>}
-      {images.isSuccess && rows.length === 0 && !hasNextPage && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
+      {images.data !== undefined && rows.length === 0 && !hasNextPage && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table className="wide">
@@ -132,7 +134,7 @@ export function Images({ user }: { user: User }) {
                     </td>
                     <td>{newest && inside(newest)}</td>
                     <td className="number">{size(newest?.size_bytes)}</td>
-                    <td className="number">{moment(image.updated_at, now)}</td>
+                    <td className="number"><Moment at={image.updated_at} now={now} /></td>
                     <td>{sharedText(image)}</td>
                   </tr>
                 );

@@ -13,8 +13,11 @@ import { KeptButtons, keptSentence } from "../components/kept";
 import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
 import { TaskTable } from "../components/task-table";
-import { moment, span } from "../domain/format";
+import { Moment } from "../components/when";
+import { From, Trouble, shows } from "../components/kept-answer";
+import { span } from "../domain/format";
 import { MAX_DRAWN } from "../domain/graph";
+import { type Known, keepTasks } from "../domain/known";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
@@ -45,7 +48,8 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
         fresh = (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail;
       }
       learnNames(client, [[fresh.id, fresh.name]]);
-      return fresh;
+      const at = (client.getQueryState(keys.job(id))?.dataUpdatedAt ?? 0) / 1000;
+      return keepTasks(client.getQueryData<Known<JobDetail>>(keys.job(id)), fresh, at);
     },
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
     refetchInterval: (query) => {
@@ -67,7 +71,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           (old) =>
             old && {
               ...old,
-              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...pick(fresh.task) } : t)),
+              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...(fresh.missing.length === 0 ? pick(fresh.task) : {}) } : t)),
             },
         );
       }
@@ -98,7 +102,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   }, [chosen, loaded]);
 
   if (job.isPending) return <p>Loading …</p>;
-  if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
+  if (job.data === undefined || !shows(job)) return <Trouble of={job} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
   const choose = (name: string): void => go(taskAddress(id, name, { stream }), { replace: true });
@@ -123,7 +127,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
             {detail.held && <span className="state wait">held</span>}
           </h1>
           <p className="facts">
-            <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted {moment(detail.submitted_at, now)}
+            <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted <Moment at={detail.submitted_at} now={now} />
             {" · "}
             {detail.ended_at === null ? `for ${span(now - detail.submitted_at)}` : `took ${span(detail.ended_at - detail.submitted_at)}`}
             {keptSentence(detail, now) !== "" && ` · ${keptSentence(detail, now)}`}
@@ -167,6 +171,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           )}
         </div>
       </div>
+      <Trouble of={job} />
       {act.error && <Failure error={act.error} />}
       {detail.reason && detail.reason_task !== task?.name && (
         <p className="reason" role="status">
@@ -185,7 +190,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
       ))}
       {detail.missing.map((m) => (
         <p className="note" key={m.service}>
-          {m.sentence}
+          {m.sentence} {detail.known_at !== undefined && <From at={detail.known_at} />}
         </p>
       ))}
       {detail.tasks.length > 1 && detail.tasks.length <= MAX_DRAWN && (

@@ -11,8 +11,10 @@ import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { GpusHeld } from "../components/bookings";
 import { CancelDialog } from "../components/cancel-dialog";
 import { JobReason } from "../components/reason";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
 import { gpusByJob } from "../domain/bookings";
-import { moment, span } from "../domain/format";
+import { span } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { type Tone, jobEnded, jobTone, label, taskTone } from "../domain/states";
 
@@ -85,10 +87,10 @@ export function Jobs({ user }: { user: User }) {
           </Link>
         </div>
       </div>
-      {jobs.isError && <Failure error={jobs.error} again={() => void jobs.refetch()} />}
+      <Trouble of={jobs} />
       {cancel.error && <Failure error={cancel.error} />}
       {jobs.isPending && <p className="empty">Loading …</p>}
-      {jobs.isSuccess && rows.length === 0 && (
+      {jobs.data !== undefined && rows.length === 0 && (
         <Empty>
           {text || state ? "No job matches." : mine ? "You have no jobs yet." : "There are no jobs yet."}{" "}
           <Link href="/submit">Submit one</Link>: a command in a container image, or several that need each other.
@@ -132,7 +134,7 @@ export function Jobs({ user }: { user: User }) {
                     <GpusHeld count={held === null ? null : (held.get(job.id) ?? 0)} />
                   </td>
                   <td>{job.owner}</td>
-                  <td className="number">{moment(job.submitted_at, now)}</td>
+                  <td className="number"><Moment at={job.submitted_at} now={now} /></td>
                   <td className="number" data-label="took">
                     {span((job.ended_at ?? now) - job.submitted_at)}
                   </td>

@@ -7,6 +7,7 @@ import { useNodes } from "../api/nodes";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
+import { Trouble, shows } from "../components/kept-answer";
 import { gpuWord } from "../domain/bookings";
 import { gpuCell } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
@@ -29,7 +30,7 @@ export function Nodes({ admin }: { admin: boolean }) {
     if (firstPress(event)) act.run({ id, action });
   };
   if (nodes.isPending) return <p>Loading …</p>;
-  if (nodes.data === undefined) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
+  if (nodes.data === undefined || !shows(nodes)) return <Trouble of={nodes} />;
   return (
     <>
       <h1>Nodes</h1>
@@ -37,6 +38,7 @@ export function Nodes({ admin }: { admin: boolean }) {
         The machines that run tasks. What is booked is kept for tasks that run, whether or not they use it; what is in use is measured.
       </p>
       <FreeNow list={nodes.data} now={now} />
+      <Trouble of={nodes} />
       <MissingBookings list={nodes.data} />
       {act.error && <Failure error={act.error} />}
       {nodes.data.nodes.length === 0 && <Empty>Start a machine with “headway serve worker”.</Empty>}

@@ -2,10 +2,11 @@ import { useEffect, useState } from "react";
 
 import type { User } from "../api/client";
 import { PAGE, REACH, useQueue } from "../api/queue";
-import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { Empty, useNow, useTitle } from "../components/basics";
 import { RunningTable } from "../components/bookings";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
+import { Trouble, shows } from "../components/kept-answer";
 import { found, lastOffset } from "../domain/queue";
 
 export function QueueView({ user }: { user: User }) {
@@ -22,13 +23,13 @@ export function QueueView({ user }: { user: User }) {
   const count = matching?.length ?? queue.data?.total_matching ?? 0;
   // The queue may have become shorter than where the reader was.
   const offset = Math.min(wanted, lastOffset(count, PAGE));
-  const settled = queue.isSuccess && !queue.isPlaceholderData;
+  const settled = queue.data !== undefined && !queue.isPlaceholderData;
   useEffect(() => {
     if (settled && offset !== wanted) setWanted(offset);
   }, [settled, offset, wanted]);
 
   if (queue.isPending) return <p>Loading …</p>;
-  if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
+  if (queue.data === undefined || !shows(queue)) return <Trouble of={queue} />;
   const { entries, total_waiting, total_matching, total_running, scheduling } = queue.data;
   const shown = matching === null ? entries : matching.slice(offset, offset + PAGE);
   const running = found(queue.data.running ?? [], text);
@@ -67,6 +68,7 @@ export function QueueView({ user }: { user: User }) {
         {total_waiting} waiting, {total_running} running.
         {(mine || searching) && ` ${count} waiting ${count === 1 ? "task matches" : "tasks match"}.`}
       </p>
+      <Trouble of={queue} />
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
       {running.length > 0 && (
         <section className="runs" aria-labelledby="what-runs">

@@ -4,7 +4,8 @@ import { Link } from "wouter";
 
 import { type User, api, body } from "../api/client";
 import type { components } from "../api/generated/schema";
-import { Empty, Failure, useTitle } from "../components/basics";
+import { Empty, useTitle } from "../components/basics";
+import { Trouble } from "../components/kept-answer";
 import { span } from "../domain/format";
 
 type Usage = components["schemas"]["Usage"];
@@ -71,7 +72,7 @@ export function UsageView({ user }: { user: User }) {
         for “headway simulate”.
       </p>
       {usage.isPending && <p>Loading …</p>}
-      {usage.isError && <Failure error={usage.error} again={() => void usage.refetch()} />}
+      <Trouble of={usage} />
       {usage.data && <Rows usage={usage.data} user={user} />}
     </>
   );
