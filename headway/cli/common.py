@@ -134,9 +134,12 @@ def ago(at: float | None, now: float | None = None) -> str:
     return f"{span((time.time() if now is None else now) - at)} ago"
 
 
-def moment(at: float) -> str:
-    """An instant by this machine's clock and zone: ``2026-03-01 14:05:09``."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """An instant by this machine's clock, with its zone: ``2026-03-01 14:05:09 +01:00``. The hour that comes twice in
+    autumn is told apart by it."""
+    there = time.localtime(at)
+    zone = time.strftime("%z", there)
+    return f"{time.strftime(form, there)} {zone[:3]}:{zone[3:5]}"
 
 
 def span(seconds: float | None) -> str:
