@@ -112,7 +112,9 @@ def test_variants_are_every_timeout_with_every_number_of_gpus(server: Server) ->
     assert server.variants[0] == {"timeout": "10m", "gpus": 1, "cpus": 2.0, "memory": "8GiB", "priority": "normal"}
     assert shown[0] == f"3 waiting, 2 running; if submitted at 12:00:00 {ZONE}:"
     assert shown[1].split() == ["TIMEOUT", "GPUS", "PLACE", "STARTS", "ABOUT", "PROMISE", "WHY"]
-    assert shown[2].startswith(f"10m      1     4      12:12:00 {ZONE} (in 12m)    by 12:15:00 {ZONE}             It asks for 1 GPU")
+    assert shown[2].startswith(
+        f"10m      1     4      12:12:00 {ZONE} (in 12m)    by 12:15:00 {ZONE}             It asks for 1 GPU"
+    )
     assert f"~12:12:00 {ZONE} (in ~12m)  after 2026-03-02 12:00 {ZONE}  It asks for 1 GPU" in shown[3]
     assert shown[4].split()[2:] == ["-", "at", "once", "-"]
     assert shown[5].split()[2:] == ["-", "never", "-", "No", "worker", "is", "big", "enough."]
