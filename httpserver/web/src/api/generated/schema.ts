@@ -2539,6 +2539,21 @@ export interface components {
              */
             kept_until: number | null;
         };
+        /**
+         * JobCount
+         * @description Of all jobs that the filters let through.
+         */
+        JobCount: {
+            /** Jobs */
+            jobs: number;
+            /** Running */
+            running: number;
+            /**
+             * More
+             * @description there are more jobs than these: it was not counted further
+             */
+            more: boolean;
+        };
         /** JobDetail */
         JobDetail: {
             /** Id */
@@ -3016,6 +3031,8 @@ export interface components {
             gpus_booked: {
                 [key: string]: number;
             } | null;
+            /** @description with `count` alone */
+            count: components["schemas"]["JobCount"] | null;
         };
         /**
          * JobState
@@ -5201,6 +5218,10 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
+                /** @description which comes first */
+                order?: "newest" | "oldest";
+                /** @description also say how many there are in all */
+                count?: boolean;
             };
             header?: never;
             path?: never;
