@@ -11,13 +11,13 @@ import { AwayBanner } from "./components/kept-answer";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
 import { Home } from "./views/home";
-import { JobView } from "./views/job";
 import { Jobs } from "./views/jobs";
 import { Nodes } from "./views/nodes";
 import { QueueView } from "./views/queue";
 import { Submit } from "./views/submit";
 
-// What a user of jobs alone never needs comes when it is opened, and is waited for while the server is away.
+// What the first page does not need comes when it is opened, and is waited for while the server is away.
+const JobView = lazy(() => patiently(() => import("./views/job")).then((m) => ({ default: m.JobView })));
 const Images = lazy(() => patiently(() => import("./views/images")).then((m) => ({ default: m.Images })));
 const ImageView = lazy(() => patiently(() => import("./views/image")).then((m) => ({ default: m.ImageView })));
 const Files = lazy(() => patiently(() => import("./views/files")).then((m) => ({ default: m.Files })));

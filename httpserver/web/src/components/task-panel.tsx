@@ -160,7 +160,7 @@ export function TaskPanel({
       {task.attempts.length > 1 && (
         <div className="tabs" role="tablist" aria-label="Attempts">
           {task.attempts.map((a) => (
-            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => go(taskAddress(job, task.name, { stream, attempt: a.number }), { replace: true })}>
+            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => go(taskAddress(job, task.name, { stream, attempt: a.number }, window.location.search), { replace: true })}>
               attempt {a.number}
             </button>
           ))}
@@ -175,7 +175,7 @@ export function TaskPanel({
           attempt={attempt}
           chosen={stream}
           mayRead={mayExtend}
-          onChoose={(one) => go(taskAddress(job, task.name, { stream: one, attempt: picked }), { replace: true })}
+          onChoose={(one) => go(taskAddress(job, task.name, { stream: one, attempt: picked }, window.location.search), { replace: true })}
         />
       )}
       {attempt && (

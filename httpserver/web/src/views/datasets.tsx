@@ -4,22 +4,37 @@ import { Link, useLocation } from "wouter";
 
 import { type Dataset, type Version, datasets } from "../api/datasets";
 import { keys } from "../api/events";
+import { SearchField, SortHead, useAddress } from "../components/address";
 import { Empty, State, useNow, useTitle } from "../components/basics";
 import { PublishDialog } from "../components/publish-dialog";
 import { sharedText } from "../components/share";
 import { Moment } from "../components/when";
 import { Trouble } from "../components/kept-answer";
+import { textIn } from "../domain/address";
 import { size } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
 import type { Tone } from "../domain/states";
 
 export const versionTone: Record<Version["state"], Tone> = { publishing: "live", ready: "good", failed: "bad" };
 
 const newest = (dataset: Dataset): Version | undefined => dataset.versions.at(-1);
 
+const COLUMNS = ["name", "files", "size", "published", "owner"] as const;
+const values = {
+  name: (dataset: Dataset) => dataset.name,
+  files: (dataset: Dataset) => newest(dataset)?.files,
+  size: (dataset: Dataset) => newest(dataset)?.size_bytes,
+  published: (dataset: Dataset) => newest(dataset)?.published_at,
+  owner: (dataset: Dataset) => dataset.owner,
+};
+
 export function Datasets() {
   useTitle("Datasets");
   const [, go] = useLocation();
-  const [text, setText] = useState("");
+  const [given, change] = useAddress();
+  const text = textIn(given.get("q"));
+  const sort = sortIn(given.get("sort"), COLUMNS);
+  const head = { sort, onSort: (next: string | null) => change({ sort: next }) };
   const [publishing, setPublishing] = useState(false);
   const q = text.trim();
   const list = useQuery({
@@ -30,13 +45,13 @@ export function Datasets() {
       (query.state.data ?? []).some((d) => d.versions.some((v) => v.state === "publishing")) ? 1000 : false,
   });
   const now = useNow(60_000);
-  const rows = list.data ?? [];
+  const rows = sorted(list.data ?? [], sort, values);
   return (
     <>
       <div className="title-row">
         <h1>Datasets</h1>
         <div className="filters">
-          <input type="search" placeholder="name" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <SearchField placeholder="name" value={text} onText={(typed) => change({ q: typed }, { typed: true })} />
           <button className="main" onClick={() => setPublishing(true)}>
             Publish a folder …
           </button>
@@ -53,12 +68,22 @@ export function Datasets() {
           <table className="wide">
             <thead>
               <tr>
-                <th>Name</th>
+                <SortHead by="name" {...head}>
+                  Name
+                </SortHead>
                 <th>Newest version</th>
-                <th>Files</th>
-                <th>Size</th>
-                <th>Published</th>
-                <th>By</th>
+                <SortHead by="files" down {...head}>
+                  Files
+                </SortHead>
+                <SortHead by="size" down {...head}>
+                  Size
+                </SortHead>
+                <SortHead by="published" down {...head}>
+                  Published
+                </SortHead>
+                <SortHead by="owner" {...head}>
+                  By
+                </SortHead>
                 <th>Who sees it</th>
               </tr>
             </thead>

@@ -7,6 +7,7 @@ import { ApiError, type User } from "../api/client";
 import { keys } from "../api/events";
 import { startFiles } from "../api/file-uploads";
 import { type Entry, spaces } from "../api/spaces";
+import { useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, useNow, useTitle } from "../components/basics";
 import { DropZone, FileButton } from "../components/drop-zone";
 import { FileUploads } from "../components/file-uploads";
@@ -15,9 +16,19 @@ import { NameDialog } from "../components/name-dialog";
 import { PublishDialog } from "../components/publish-dialog";
 import { Trouble, shows } from "../components/kept-answer";
 import { tell } from "../components/toasts";
+import { wordIn } from "../domain/address";
 import { type Found, fromInput } from "../domain/dropped";
 import { size } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
 import { badName, crumbs, decodePath, encodePath, isText, join, visible } from "../domain/paths";
+
+const ORDERS = { "": "name", "-name": "name, from the end", "-size": "largest first", size: "smallest first", "-changed": "latest first", changed: "oldest first" };
+const COLUMNS = ["name", "size", "changed"] as const;
+const values = {
+  name: (entry: Entry) => entry.name,
+  size: (entry: Entry) => (entry.kind === "file" ? entry.size_bytes : null),
+  changed: (entry: Entry) => entry.modified_at,
+};
 
 type Asking = { readonly what: "folder" } | { readonly what: "rename" | "publish"; readonly entry: Entry } | null;
 
@@ -44,8 +55,13 @@ function Folder({ folder, user }: { folder: string; user: User }) {
   });
   // Of a folder that is gone nothing is shown.
   const there = shows(list);
-  const entries = useMemo(() => (there ? (list.data?.pages ?? []) : []).flatMap((p) => p.entries), [list.data, there]);
   const { fetchNextPage, isFetchingNextPage, hasNextPage } = list;
+  const [given, change] = useAddress();
+  const order = hasNextPage ? "" : wordIn(given.get("sort"), Object.keys(ORDERS), "");
+  const entries = useMemo(
+    () => sorted((there ? (list.data?.pages ?? []) : []).flatMap((p) => p.entries), sortIn(order, COLUMNS), values),
+    [list.data, there, order],
+  );
   const more = useCallback(() => {
     if (!isFetchingNextPage) void fetchNextPage();
   }, [fetchNextPage, isFetchingNextPage]);
@@ -142,6 +158,16 @@ function Folder({ folder, user }: { folder: string; user: User }) {
               {marked.length === 0
                 ? `${entries.length}${hasNextPage ? " and more" : ""} ${entries.length === 1 ? "entry" : "entries"}`
                 : `${marked.length} chosen`}
+            </label>
+            <label title={hasNextPage ? "Only a folder that is shown whole can be sorted: scroll to its end." : undefined}>
+              Sort by{" "}
+              <select value={order} disabled={hasNextPage} onChange={(e) => change({ sort: e.target.value })}>
+                {Object.entries(ORDERS).map(([value, text]) => (
+                  <option key={value} value={value}>
+                    {text}
+                  </option>
+                ))}
+              </select>
             </label>
             {marked.length === 0 && <span className="narrow">Tick an entry to rename or delete it.</span>}
             {marked.length > 0 && (

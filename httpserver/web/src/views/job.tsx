@@ -105,7 +105,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   if (job.data === undefined || !shows(job)) return <Trouble of={job} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
-  const choose = (name: string): void => go(taskAddress(id, name, { stream }), { replace: true });
+  const choose = (name: string): void => go(taskAddress(id, name, { stream }, window.location.search), { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
   const press = (wanted: Wanted): void => {

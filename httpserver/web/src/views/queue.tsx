@@ -2,19 +2,23 @@ import { useEffect, useState } from "react";
 
 import type { User } from "../api/client";
 import { PAGE, REACH, useQueue } from "../api/queue";
+import { SearchField, useAddress } from "../components/address";
 import { Empty, useNow, useTitle } from "../components/basics";
 import { RunningTable } from "../components/bookings";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
 import { Trouble, shows } from "../components/kept-answer";
+import { numberIn, textIn } from "../domain/address";
 import { found, lastOffset } from "../domain/queue";
 
 export function QueueView({ user }: { user: User }) {
   useTitle("Queue");
-  const [mine, setMine] = useState(false);
-  const [text, setText] = useState("");
+  const [given, change] = useAddress();
+  const mine = given.get("of") === "mine";
+  const text = textIn(given.get("q"));
   const [reach, setReach] = useState(REACH);
-  const [wanted, setWanted] = useState(0);
+  const wanted = Math.floor(numberIn(given.get("from"), 10_000_000) / PAGE) * PAGE;
+  const setWanted = (from: number): void => change({ from: from === 0 ? null : String(from) });
   const searching = text.trim() !== "";
   const queue = useQueue({ owner: mine ? user.name : "", offset: wanted, whole: searching ? reach : null });
   const now = useNow(1000);
@@ -25,8 +29,8 @@ export function QueueView({ user }: { user: User }) {
   const offset = Math.min(wanted, lastOffset(count, PAGE));
   const settled = queue.data !== undefined && !queue.isPlaceholderData;
   useEffect(() => {
-    if (settled && offset !== wanted) setWanted(offset);
-  }, [settled, offset, wanted]);
+    if (settled && offset !== wanted) change({ from: offset === 0 ? null : String(offset) }, { typed: true });
+  }, [settled, offset, wanted, change]);
 
   if (queue.isPending) return <p>Loading …</p>;
   if (queue.data === undefined || !shows(queue)) return <Trouble of={queue} />;
@@ -45,23 +49,11 @@ export function QueueView({ user }: { user: User }) {
             <input
               type="checkbox"
               checked={mine}
-              onChange={(e) => {
-                setMine(e.target.checked);
-                setWanted(0);
-              }}
+              onChange={(e) => change({ of: e.target.checked ? "mine" : null, from: null })}
             />{" "}
             only mine
           </label>
-          <input
-            type="search"
-            placeholder="owner, job or task"
-            aria-label="Search"
-            value={text}
-            onChange={(e) => {
-              setText(e.target.value);
-              setWanted(0);
-            }}
-          />
+          <SearchField placeholder="owner, job or task" value={text} onText={(q) => change({ q, from: null }, { typed: true })} />
         </div>
       </div>
       <p className="facts" role="status">
