@@ -102,6 +102,14 @@ def test_filters_and_order_outlive_back_and_a_reload(page: Page, headway: Cluste
     # The oldest first: the server's own order, however many there are.
     page.goto("/jobs?q=addressed&sort=submitted")
     expect(names).to_have_text(["addressed 2", "addressed 10", "addressed 1"])
+    # A proxy that answers in Headway's place is no answer of Headway's.
+    page.route("**/api/v1/**", lambda route: route.fulfill(status=502, content_type="text/html", body="<h1>502</h1>"))
+    page.evaluate("() => window.dispatchEvent(new Event('visibilitychange'))")
+    page.get_by_role("searchbox", name="Search").fill("addressed 10")
+    expect(page.locator(".away-banner")).to_be_visible()
+    page.unroute("**/api/v1/**")
+    expect(page.locator(".away-banner")).to_have_count(0)
+    expect(names).to_have_text(["addressed 10"])
 
 
 def test_the_first_visit_is_small_and_the_next_is_smaller(context: BrowserContext, password: str) -> None:

@@ -59,6 +59,10 @@ export const isSilence = (error: unknown): boolean => error instanceof ApiError 
 export const isFinal = (error: unknown): boolean =>
   error instanceof ApiError && [400, 403, 404, 410, 422].includes(error.status) && error.slug !== "unknown" && error.slug !== NO_SERVICE;
 
+/** How soon what got no answer is asked for again, when nothing else asks; false: it got one. */
+export const untilAnswered = ({ state }: { readonly state: { readonly status: string; readonly error: unknown } }): number | false =>
+  state.status === "error" && !isFinal(state.error) ? 10_000 : false;
+
 /** What came instead of an answer of Headway's. */
 function foreign(status: number): ApiError {
   noteSilence();

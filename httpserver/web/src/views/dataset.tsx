@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import type { User } from "../api/client";
+import { type User, untilAnswered } from "../api/client";
 import { type Version, datasets } from "../api/datasets";
 import { keys } from "../api/events";
 import type { Change } from "../api/market";
@@ -35,7 +35,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
   const dataset = useQuery({
     queryKey: keys.dataset(name),
     queryFn: () => datasets.show(name),
-    refetchInterval: (query) => (query.state.data?.versions.some((v) => v.state === "publishing") ? 700 : false),
+    refetchInterval: (query) => (query.state.data?.versions.some((v) => v.state === "publishing") ? 700 : untilAnswered(query)),
   });
   const change = useMutation({
     mutationFn: (part: Change) => datasets.change(name, part),

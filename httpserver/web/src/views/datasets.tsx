@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
+import { untilAnswered } from "../api/client";
 import { type Dataset, type Version, datasets } from "../api/datasets";
 import { keys } from "../api/events";
 import { SearchField, SortHead, useAddress } from "../components/address";
@@ -42,7 +43,7 @@ export function Datasets() {
     queryFn: () => datasets.list(q),
     placeholderData: (old) => old,
     refetchInterval: (query) =>
-      (query.state.data ?? []).some((d) => d.versions.some((v) => v.state === "publishing")) ? 1000 : false,
+      (query.state.data ?? []).some((d) => d.versions.some((v) => v.state === "publishing")) ? 1000 : untilAnswered(query),
   });
   const now = useNow(60_000);
   const rows = sorted(list.data ?? [], sort, values);

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
-import { type JobDetail, type Task, type User, api, body } from "../api/client";
+import { type JobDetail, type Task, type User, api, body, untilAnswered } from "../api/client";
 import { keys, mergeTask } from "../api/events";
 import { learnNames } from "../api/names";
 import { Failure, State, useNow, useTitle } from "../components/basics";
@@ -54,7 +54,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
     refetchInterval: (query) => {
       const known = query.state.data;
-      if (known === undefined || jobEnded(known.state)) return false;
+      if (known === undefined || jobEnded(known.state)) return untilAnswered(query);
       return known.tasks.length > MANY_TASKS ? 60_000 : 10_000;
     },
   });

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 
 import { useAct } from "../api/act";
-import { type Job, type JobState, type User, api, body } from "../api/client";
+import { type Job, type JobState, type User, api, body, untilAnswered } from "../api/client";
 import { keys } from "../api/events";
 import { learnNames } from "../api/names";
 import { useNodes } from "../api/nodes";
@@ -79,7 +79,7 @@ export function Jobs({ user }: { user: User }) {
     },
     getNextPageParam: (page) => page?.next_cursor ?? undefined,
     placeholderData: (old) => old,
-    refetchInterval: (query) => (query.state.data?.pages.at(-1)?.next_cursor ? COUNT_MS : false),
+    refetchInterval: (query) => (query.state.data?.pages.at(-1)?.next_cursor ? COUNT_MS : untilAnswered(query)),
   });
   const cancel = useAct((id: string) => body(api.POST("/api/v1/jobs/{job}/cancel", { params: { path: { job: id } } })), {
     after: () => client.invalidateQueries({ queryKey: keys.jobs }),
