@@ -33,7 +33,7 @@ def first_rows() -> Iterator[Figure]:
         password = (cluster.folder / "first-admin").read_text().split("\n")[1]
         drawn_s = [_drawn(browser, cluster, password) for _ in range(ROUNDS)]
         bare_s = [_bare(cluster, password) for _ in range(ROUNDS)]
-        list_s = [_timed(lambda: cluster.client._send("GET", "/jobs", params=_LIST).json()) for _ in range(ROUNDS)]
+        list_s = [_timed(lambda: cluster.client._send("GET", "/api/v1/jobs", params=_LIST).json()) for _ in range(ROUNDS)]
     note = f"median {median(drawn_s):.2f} s; sign-in and list without a browser {median(bare_s):.2f} s"
     yield Figure(f"first rows: {JOBS} jobs, slowest of {ROUNDS} fresh sign-ins", max(drawn_s), "s", GOAL_S, note=note)
     note = f"the list alone takes {median(list_s) * 1000:.0f} ms"
@@ -45,7 +45,7 @@ _LIST: dict[str, str | int | bool] = {"limit": 50, "owner": "me", "count": True}
 
 def _live(cluster: Cluster) -> int:
     states = ["PENDING", "RUNNING", "STOPPING"]
-    return len(cluster.client._send("GET", "/jobs", params={"limit": 1, "state": states}).json()["jobs"])
+    return len(cluster.client._send("GET", "/api/v1/jobs", params={"limit": 1, "state": states}).json()["jobs"])
 
 
 def _drawn(browser: Browser, cluster: Cluster, password: str) -> float:
