@@ -23,8 +23,10 @@ GOAL_S = 1.0
 
 
 def first_rows() -> Iterator[Figure]:
-    """From the click on "Sign in" to the first row on screen, in a browser that was never here; beside the two calls
-    that this needs at least, sign-in and list, one after the other without a browser."""
+    """From the click on "Sign in" to the first row on screen, in a browser that was never here.
+
+    Beside it stand the two calls that this needs at least, sign-in and list, without a browser.
+    """
     small = {"cpus": 0.01, "memory": "16MiB"}
     with tempfile.TemporaryDirectory(prefix="hwb") as folder, a_cluster(Path(folder)) as cluster, chromium() as browser:
         for number in range(JOBS):
@@ -33,7 +35,9 @@ def first_rows() -> Iterator[Figure]:
         password = (cluster.folder / "first-admin").read_text().split("\n")[1]
         drawn_s = [_drawn(browser, cluster, password) for _ in range(ROUNDS)]
         bare_s = [_bare(cluster, password) for _ in range(ROUNDS)]
-        list_s = [_timed(lambda: cluster.client._send("GET", "/api/v1/jobs", params=_LIST).json()) for _ in range(ROUNDS)]
+        list_s = [
+            _timed(lambda: cluster.client._send("GET", "/api/v1/jobs", params=_LIST).json()) for _ in range(ROUNDS)
+        ]
     note = f"median {median(drawn_s):.2f} s; sign-in and list without a browser {median(bare_s):.2f} s"
     yield Figure(f"first rows: {JOBS} jobs, slowest of {ROUNDS} fresh sign-ins", max(drawn_s), "s", GOAL_S, note=note)
     note = f"the list alone takes {median(list_s) * 1000:.0f} ms"
@@ -58,7 +62,7 @@ def _drawn(browser: Browser, cluster: Cluster, password: str) -> float:
         # Measured in the page itself: what Playwright takes to hear of it is not the reader's time.
         page.evaluate(
             """() => {
-                const press = [...document.querySelectorAll('button')].find(one => one.textContent.includes('Sign in'));
+                const press = [...document.querySelectorAll('button')].find(one => /Sign in/.test(one.textContent));
                 press.addEventListener('click', () => { window.pressed = performance.now(); }, { capture: true });
                 new MutationObserver((_, watch) => {
                     if (document.querySelector('table.jobs tbody tr') === null) return;

@@ -213,11 +213,11 @@ def list_jobs(
     return [_job_record(row) for row in conn.execute(found)]
 
 
-def count_jobs(
-    conn: Connection, *, owner: str, states: Iterable[str], query: str, at_most: int
-) -> tuple[int, int]:
-    """How many jobs the same list has in all, and how many of them run; counting ends at ``at_most``, so that a list of
-    a hundred thousand is counted as quickly as a page of it."""
+def count_jobs(conn: Connection, *, owner: str, states: Iterable[str], query: str, at_most: int) -> tuple[int, int]:
+    """How many jobs the same list has in all, and how many of them run.
+
+    Counting ends at ``at_most``: a list of a hundred thousand jobs is counted as quickly as it is searched.
+    """
     wanted = list(states)
 
     def count(of: list[str]) -> int:
