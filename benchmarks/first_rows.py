@@ -67,7 +67,8 @@ def _drawn(browser: Browser, cluster: Cluster, password: str) -> float:
                 new MutationObserver((_, watch) => {
                     if (document.querySelector('table.jobs tbody tr') === null) return;
                     watch.disconnect();
-                    requestAnimationFrame(() => setTimeout(() => { window.took = performance.now() - window.pressed; }));
+                    const drawn = () => { window.took = performance.now() - window.pressed; };
+                    requestAnimationFrame(() => setTimeout(drawn));
                 }).observe(document, { childList: true, subtree: true });
             }"""
         )
