@@ -44,7 +44,9 @@ export function DisableDialog({ user, self, onDone, onClose }: Asked) {
   const { busy, error, run } = useOnce();
   const jobs = useQuery({ queryKey: ["live jobs", user.name], queryFn: () => accounts.liveJobs(user.name), staleTime: 0 });
   const live = jobs.data ?? 0;
-  const unsure = jobs.isPending || (live > 0 && cancel === null);
+  // Who has to be shut out at once is, also while nobody can say whether there are jobs.
+  const choose = live > 0 || jobs.isError;
+  const unsure = jobs.isPending || (choose && cancel === null);
   return (
     <Dialog
       title={`Disable the account ${user.name}?`}
@@ -62,18 +64,16 @@ export function DisableDialog({ user, self, onDone, onClose }: Asked) {
       <p>Nobody can sign in as {user.name} any more. Its sessions end at once, and what goes on with them: live pages, logs, uploads.</p>
       {jobs.isError && <Failure error={jobs.error} again={() => void jobs.refetch()} />}
       {jobs.isSuccess && live === 0 && <p>It has no jobs that wait or run.</p>}
-      {live > 0 && (
+      {choose && (
         <fieldset className="radios">
-          <legend>
-            {live >= MOST_COUNTED ? `${MOST_COUNTED} or more` : live} job{live === 1 ? " has" : "s have"} not ended
-          </legend>
+          <legend>{jobs.isError ? "Jobs that may not have ended" : liveWords(live)}</legend>
           <label>
             <input type="radio" name="jobs" checked={cancel === false} onChange={() => setCancel(false)} />
             What runs goes on. What waits is held until the account is enabled again.
           </label>
           <label>
             <input type="radio" name="jobs" checked={cancel === true} onChange={() => setCancel(true)} />
-            Cancel {live === 1 ? "it" : "them all"}.
+            Cancel them.
           </label>
         </fieldset>
       )}
@@ -85,6 +85,8 @@ export function DisableDialog({ user, self, onDone, onClose }: Asked) {
     </Dialog>
   );
 }
+
+const liveWords = (live: number): string => `${live >= MOST_COUNTED ? `${MOST_COUNTED} or more` : live} job${live === 1 ? " has" : "s have"} not ended`;
 
 export function ResetDialog({ user, onDone, onClose }: Asked) {
   const [keepTokens, setKeepTokens] = useState(false);
