@@ -132,7 +132,15 @@ def test_an_account_from_its_making_to_its_end(
         assert token not in eve.content()
 
         # The admin shuts her out, with work that goes on or doesn't.
-        tasks = [{"name": "a", "image": "base/python:1", "command": "sleep 600", "timeout": "20m"}]
+        tasks = [
+            {
+                "name": "a",
+                "image": "base/python:1",
+                "command": "sleep 600",
+                "timeout": "20m",
+                "env": {"HEADWAY_SCRIPTED_RUN_S": "600"},
+            }
+        ]
         job = httpx.post(
             f"{headway.url}/api/v1/jobs",
             json={"version": 1, "name": "hers", "tasks": tasks},

@@ -21,6 +21,10 @@ export function NewAccountDialog({ onMade, onClose }: { onMade: () => void; onCl
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const wrong = name !== "" && !NAME.test(name) ? "A name has up to 32 small letters, digits, _ and -. It begins with a letter or _." : "";
+  const rename = (typed: string): void => {
+    setName(typed);
+    setError(null); // it was about another name
+  };
   const make = (): void => {
     setTried(true);
     const bytes = quotaWanted(quota);
@@ -57,7 +61,7 @@ export function NewAccountDialog({ onMade, onClose }: { onMade: () => void; onCl
     >
       <Field label="Name" at="/name" error={error} wrong={wrong}>
         {(props) => (
-          <input {...props} value={name} autoFocus autoComplete="off" autoCapitalize="none" spellCheck={false} onChange={(e) => setName(e.target.value)} />
+          <input {...props} value={name} autoFocus autoComplete="off" autoCapitalize="none" spellCheck={false} onChange={(e) => rename(e.target.value)} />
         )}
       </Field>
       <RightsChoice rights={rights} error={error} onChange={setRights} />
