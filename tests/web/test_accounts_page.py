@@ -155,7 +155,7 @@ def test_an_account_from_its_making_to_its_end(
         expect(dialog).to_contain_text("1 job has not ended")
         expect(dialog.get_by_role("button", name="Disable eve")).to_be_disabled()
         shoot(page, "accounts-disable")
-        dialog.get_by_label(re.compile("^Cancel them")).check()
+        dialog.get_by_label(re.compile("^Cancel what")).check()
         dialog.get_by_role("button", name="Disable eve").click()
         expect(page.get_by_text("nobody can sign in with it")).to_be_visible()
         expect(page.get_by_text("It has no tokens.")).to_be_visible()

@@ -73,7 +73,7 @@ export function DisableDialog({ user, self, onDone, onClose }: Asked) {
           </label>
           <label>
             <input type="radio" name="jobs" checked={cancel === true} onChange={() => setCancel(true)} />
-            Cancel them.
+            Cancel what has not ended.
           </label>
         </fieldset>
       )}

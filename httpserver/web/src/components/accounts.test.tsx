@@ -55,7 +55,7 @@ describe("disabling an account", () => {
     page = await drawn(<DisableDialog {...asked} />);
     await until(() => expect(text()).toContain("JobManager does not answer."));
     expect(button("Disable eve").disabled).toBe(true);
-    await choose("Cancel them");
+    await choose("Cancel what");
     await press(button("Disable eve"));
     expect(change).toHaveBeenCalledWith("eve", { enabled: false, cancel_jobs: true, keep_tokens: false });
   });

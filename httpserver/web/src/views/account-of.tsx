@@ -7,13 +7,13 @@ import { type Kind, type ListedUser, accountList, accounts, held } from "../api/
 import { keys } from "../api/events";
 import { DisableDialog, QuotaDialog, RemoveDialog, ResetDialog, RightsDialog } from "../components/account-dialogs";
 import { grantsOf } from "../components/account-rights";
-import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { EndAllDialog } from "../components/end-all-dialog";
 import { HeldTable } from "../components/held";
 import { tell } from "../components/toasts";
 import { moment } from "../domain/format";
 import { firstPress } from "../domain/press";
-import { Role, Space } from "./accounts";
+import { Space } from "./accounts";
 
 type Asking = "disable" | "reset" | "quota" | "rights" | "remove" | null;
 
@@ -58,7 +58,7 @@ function Shown({ user, self, others }: { user: ListedUser; self: boolean; others
     <>
       <div className="title-row">
         <h1>
-          Account {user.name} <Role user={user} />
+          Account {user.name} {!user.enabled && <State state="disabled" tone="bad" />}
         </h1>
         <div className="actions">
           {user.enabled ? (
@@ -89,6 +89,8 @@ function Shown({ user, self, others }: { user: ListedUser; self: boolean; others
         <dd>
           {user.uid} / {user.gid}
         </dd>
+        <dt>Role</dt>
+        <dd>{user.admin ? "admin" : "user"}</dd>
         <dt>Grants</dt>
         <dd>{grantsOf(user).join(", ") || "none"}</dd>
         <dt>Personal space</dt>

@@ -89,7 +89,7 @@ export function Accounts() {
   );
 }
 
-export function Role({ user }: { user: ListedUser }) {
+function Role({ user }: { user: ListedUser }) {
   return (
     <>
       {user.admin ? <State state="admin" tone="live" /> : "user "}
