@@ -367,7 +367,8 @@ class Accounts:
             if not after.enabled or (before.admin and not after.admin):
                 # What was begun with more rights ends; tokens that were kept open nothing, or less, from now on.
                 self.requests.end([hash for hash in held if hash not in ended], shut_out=True)
-        log.info("account.changed", name=name, changed=sorted(changes), by=by)
+        rights = {key: getattr(after, key) for key in ("admin", "enabled") if key in changes}
+        log.info("account.changed", name=name, changed=sorted(changes), **rights, by=by)
         return after
 
     async def reset_password(self, name: str, *, by: str, keep_tokens: bool = False) -> str:
@@ -459,9 +460,8 @@ class Accounts:
         self._own.failed(account.name, self._clock.monotonic())
         stored = self._hashes.get(account.name)
         if not await self._passwords.check(stored, current, turn=account.name):
-            raise InvalidInput(
-                "The current password is wrong.", problems=[Problem("/current", "This is not the current password.")]
-            )
+            sentence = "The current password is wrong."
+            raise InvalidInput(sentence, problems=[Problem("/current", sentence)])
         self._own.forget(account.name)
         if not await self._store_password(account.name, await self._passwords.hash(new), instead_of=stored):
             raise NotSignedIn("Your password or account was changed meanwhile: sign in again.")

@@ -100,7 +100,7 @@ def test_an_account_from_its_making_to_its_end(
             (password, NEW, "another", again, "not the same"),
             (password, "short", "short", fresh, "8 characters"),
             (password, "password1234", "password1234", fresh, "tried first"),
-            ("not this one", NEW, NEW, current, "not the current password"),
+            ("not this one", NEW, NEW, current, "current password is wrong"),
         ):
             current.fill(old)
             fresh.fill(new)
