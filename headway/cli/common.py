@@ -101,6 +101,12 @@ def safe(text: object) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
+def grants(user: dict[str, Any]) -> list[str]:
+    """What an account may do besides what all may, in few words."""
+    words = {"may_use_high_priority": "high priority", "may_use_image_user": "image user"}
+    return [word for key, word in words.items() if user.get(key)]
+
+
 def tone(state: str) -> str:
     """The state, coloured when standard output is a terminal."""
     return click.style(state, fg=_COLOURS.get(tone_of(state))) if sys.stdout.isatty() else state

@@ -24,6 +24,8 @@ const Files = lazy(() => patiently(() => import("./views/files")).then((m) => ({
 const Trash = lazy(() => patiently(() => import("./views/trash")).then((m) => ({ default: m.Trash })));
 const Datasets = lazy(() => patiently(() => import("./views/datasets")).then((m) => ({ default: m.Datasets })));
 const Account = lazy(() => patiently(() => import("./views/account")).then((m) => ({ default: m.Account })));
+const Accounts = lazy(() => patiently(() => import("./views/accounts")).then((m) => ({ default: m.Accounts })));
+const AccountOf = lazy(() => patiently(() => import("./views/account-of")).then((m) => ({ default: m.AccountOf })));
 const UsageView = lazy(() => patiently(() => import("./views/usage")).then((m) => ({ default: m.UsageView })));
 const DatasetView = lazy(() => patiently(() => import("./views/dataset")).then((m) => ({ default: m.DatasetView })));
 
@@ -174,11 +176,16 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
           <Link href="/datasets" className={(active) => (active ? "here" : "")}>
             Datasets
           </Link>
+          {user.admin && (
+            <Link href="/accounts" className={(active) => (active ? "here" : "")}>
+              Accounts
+            </Link>
+          )}
         </nav>
         <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
           {connectionText[connection]}
         </span>
-        <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">
+        <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: password, tokens, sessions, registries, groups">
           {user.name}
         </Link>
         <button className="quiet" onClick={() => void signOut()}>
@@ -229,6 +236,12 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
               <Datasets />
             </Route>
             <Route path="/datasets/:name">{({ name }) => <DatasetView name={name} user={user} key={name} />}</Route>
+            {user.admin && (
+              <Route path="/accounts">
+                <Accounts />
+              </Route>
+            )}
+            {user.admin && <Route path="/accounts/:name">{({ name }) => <AccountOf name={name} me={user.name} key={name} />}</Route>}
             <Route path="/account">
               <Account user={user} />
             </Route>
