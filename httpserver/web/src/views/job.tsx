@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useCallback, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
@@ -14,7 +14,6 @@ import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
 import { TaskTable } from "../components/task-table";
 import { moment, span } from "../domain/format";
-import { MAX_DRAWN } from "../domain/graph";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
@@ -86,22 +85,14 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
     { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
   );
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
-  const loaded = job.data !== undefined;
-  // Beside a task the graph is low: what was chosen comes into its sight, and the page stays where it is.
-  useEffect(() => {
-    const drawn = document.querySelector<HTMLElement>(".dag");
-    const there = drawn?.querySelector(".task.chosen")?.getBoundingClientRect();
-    if (drawn === null || there === undefined) return;
-    const box = drawn.getBoundingClientRect();
-    if (there.top < box.top || there.bottom > box.bottom) drawn.scrollTop += there.top - box.top - box.height / 3;
-    if (there.left < box.left || there.right > box.right) drawn.scrollLeft += there.left - box.left - box.width / 3;
-  }, [chosen, loaded]);
+
+  // The same function as long as it does the same: the graph isn't drawn anew each second.
+  const choose = useCallback((name: string): void => go(taskAddress(id, name, { stream }), { replace: true }), [go, id, stream]);
 
   if (job.isPending) return <p>Loading …</p>;
   if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
-  const choose = (name: string): void => go(taskAddress(id, name, { stream }), { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
   const press = (wanted: Wanted): void => {
@@ -188,9 +179,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           {m.sentence}
         </p>
       ))}
-      {detail.tasks.length > 1 && detail.tasks.length <= MAX_DRAWN && (
-        <Dag tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />
-      )}
+      {detail.tasks.length > 1 && <Dag key={id} job={id} tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />}
       <div className={task ? "split" : ""}>
         {detail.tasks.length > 1 && <TaskTable tasks={detail.tasks} chosen={task?.name} onChoose={choose} now={now} />}
         {task && (
