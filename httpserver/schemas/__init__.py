@@ -114,7 +114,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
-from .logs import LogLine
+from .logs import LogLine, LogTimes
 from .starts import (
     Preview,
     PreviewStart,
@@ -166,6 +166,7 @@ __all__ = [
     "ListedUser",
     "LogLine",
     "LogStream",
+    "LogTimes",
     "Missing",
     "NeedOn",
     "Node",
