@@ -61,7 +61,7 @@ describe("the graph of a job", () => {
     sessionStorage.setItem("headway.graph.j1", JSON.stringify({ fold: "none", opened: [], zoom: 0.02 }));
     page = await drawn(graph(tasks, []));
     expect(document.querySelectorAll(".dag *").length).toBeLessThan(3_000);
-    expect(document.querySelector<SVGElement>(".dag .bulk.good")?.getAttribute("d")?.split("M")).toHaveLength(10_001);
+    expect(document.querySelector<SVGElement>(".dag .bulk.good")?.getAttribute("d")?.split("M")).toHaveLength(10_000);
     expect(document.querySelector(".dag img")).toBeNull();
   });
 });

@@ -30,7 +30,7 @@ const modeText: Record<FoldMode, string> = { none: "every task", name: "by name"
 /** Up to so many nodes all of them are on the page; of more, those in sight. */
 const ALL_DRAWN = 300;
 /** More in sight are drawn at once, in one shape for each colour, without names. */
-const MOST_NAMED = 400;
+const MOST_NAMED = 700;
 /** More arrows hide the boxes: those of the chosen node are drawn. */
 const MOST_EDGES = 3_000;
 /** The least at which names can be read; fit goes below. */
@@ -42,7 +42,7 @@ const sizeOf = (node: DrawnNode): GraphNode => {
   const text = 8.5 * shorten(node.label).length;
   return node.members === null
     ? { name: node.id, width: Math.max(84, text + 44), height: 36 }
-    : { name: node.id, width: Math.max(170, text + 90), height: 54 };
+    : { name: node.id, width: Math.max(190, text + 90), height: 54 };
 };
 
 /** Of many, the tone that asks for a look first; good only when all are. */
@@ -310,7 +310,7 @@ export const Dag = memo(function Dag({ job, tasks, edges, chosen, onChoose }: Pr
             TONES.map((tone) => {
               const d = inSight.map((node) => {
                 const own = drawn.get(node.name);
-                return own && nodeTone(own) === tone ? `M${node.x - node.width / 2},${node.y - node.height / 2}h${node.width}v${node.height}h${-node.width}z` : "";
+                return own && !named.includes(node) && nodeTone(own) === tone ? `M${node.x - node.width / 2},${node.y - node.height / 2}h${node.width}v${node.height}h${-node.width}z` : "";
               });
               return <path key={tone} className={`bulk ${tone}`} d={d.join("")} />;
             })}
@@ -420,7 +420,8 @@ function GroupBox({ node, counts, place, chosen, ...acts }: BoxProps & { node: D
         {shorten(node.label)} ({total})
       </text>
       {counts.map(([state, n]) => {
-        const width = (length * n) / total;
+        // One of hundreds is still to be seen.
+        const width = Math.max(2, ((length - 2 * counts.length) * n) / total + 2);
         const x = at;
         at += width;
         return <rect key={state} className={`share ${taskTone[state]}`} x={x} y="28" width={width} height="4" />;

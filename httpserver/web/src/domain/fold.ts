@@ -1,7 +1,7 @@
 /** A DAG of many tasks as one of few nodes: those of one name pattern, or of one state, are one. */
 import type { TaskState } from "../api/client";
 import { type GraphEdge, layersOf } from "./graph";
-import { label } from "./states";
+import { label, taskTone } from "./states";
 
 export type FoldMode = "none" | "name" | "state";
 export const FOLD_MODES: readonly FoldMode[] = ["none", "name", "state"];
@@ -115,14 +115,15 @@ function layerByName(tasks: readonly GraphTask[], edges: readonly GraphEdge[]): 
   return new Map(tasks.map(({ name }, i) => [name, layers[i] ?? 0]));
 }
 
-/** How many of these are in which state, in the order of states. */
+/** How many of these are in which state: what failed first, then by number. */
 export function countStates(members: readonly string[], states: ReadonlyMap<string, TaskState>): [TaskState, number][] {
   const counts = new Map<TaskState, number>();
   for (const name of members) {
     const state = states.get(name) ?? "BLOCKED";
     counts.set(state, (counts.get(state) ?? 0) + 1);
   }
-  return [...counts].sort(([, a], [, b]) => b - a);
+  const good = (state: TaskState): number => (taskTone[state] === "bad" ? 0 : 1);
+  return [...counts].sort(([s, a], [t, b]) => good(s) - good(t) || b - a);
 }
 
 export const countText = (counts: readonly (readonly [TaskState, number])[]): string => counts.map(([state, n]) => `${n} ${label(state)}`).join(", ");

@@ -53,8 +53,9 @@ export interface Layout {
 
 const MARGIN = 8;
 const GAP = 14;
-/** Between two layers: room for arrows. */
+/** Between two layers: room for arrows, and more where they are steep. */
 const LAYER_GAP = 46;
+const STEEP_GAP = 100;
 /** Between two rows of layers. */
 const ROW_GAP = 44;
 /** Left of all rows, where they go on from the row before. */
@@ -190,7 +191,8 @@ export function layout(nodes: readonly GraphNode[], edges: readonly GraphEdge[])
   }
 
   const widths = items.map((of) => of.reduce((most, item) => Math.max(most, item.width), 0));
-  const rows = rowsOf(widths, items);
+  const gaps = items.map((of, l) => Math.min(STEEP_GAP, LAYER_GAP + 3 * Math.max(0, Math.max(of.length, items[l + 1]?.length ?? 0) - 3)));
+  const rows = rowsOf(widths, gaps, items);
   const rowOf: number[] = [];
   rows.forEach((of, row) => of.forEach((l) => (rowOf[l] = row)));
 
@@ -261,14 +263,14 @@ export function layout(nodes: readonly GraphNode[], edges: readonly GraphEdge[])
     let x = margin;
     for (const l of row) {
       left[l] = x;
-      x += (widths[l] ?? 0) + LAYER_GAP;
+      x += (widths[l] ?? 0) + (gaps[l] ?? 0);
       for (const item of ordered[l] ?? []) {
         high = Math.min(high, item.y - item.height / 2);
         low = Math.max(low, item.y + item.height / 2);
       }
     }
     for (const l of row) for (const item of ordered[l] ?? []) item.y += down - high;
-    width = Math.max(width, x - LAYER_GAP + (rows.length > 1 ? ROW_MARGIN : MARGIN));
+    width = Math.max(width, x - (gaps[row.at(-1) ?? 0] ?? 0) + (rows.length > 1 ? ROW_MARGIN : MARGIN));
     down += low - high;
     gutters.push(down + ROW_GAP / 2);
     down += ROW_GAP;
@@ -360,16 +362,16 @@ function largest(of: readonly number[], nodes: readonly GraphNode[]): { width: n
 }
 
 /** The layers in rows, so that the whole has the shape of a screen. */
-function rowsOf(widths: readonly number[], items: readonly (readonly Item[])[]): number[][] {
+function rowsOf(widths: readonly number[], gaps: readonly number[], items: readonly (readonly Item[])[]): number[][] {
   const all = widths.map((_, l) => l);
-  const total = widths.reduce((sum, width) => sum + width + LAYER_GAP, 0);
+  const total = widths.reduce((sum, width, l) => sum + width + (gaps[l] ?? 0), 0);
   const high = items.reduce((most, of) => Math.max(most, of.reduce((sum, item) => sum + item.height + GAP, 0)), 0);
   if (total < LONG || total < TOO_LONG * high) return all.length > 0 ? [all] : [];
   const most = Math.max(LEAST_ROW, Math.sqrt(total * (high + ROW_GAP) * SHAPE));
   const rows: number[][] = [[]];
   let width = 0;
   for (const l of all) {
-    const own = (widths[l] ?? 0) + LAYER_GAP;
+    const own = (widths[l] ?? 0) + (gaps[l] ?? 0);
     if (width > 0 && width + own > most) {
       rows.push([]);
       width = 0;
