@@ -34,7 +34,7 @@ const MOST_NAMED = 700;
 /** More arrows hide the boxes: those of the chosen node are drawn. */
 const MOST_EDGES = 3_000;
 /** The least at which names can be read; fit goes below. */
-const READABLE = 0.5;
+const READABLE = 0.6;
 const STEP = 1.25;
 const TONES: readonly Tone[] = ["bad", "live", "wait", "good", "muted"];
 
@@ -42,7 +42,7 @@ const sizeOf = (node: DrawnNode): GraphNode => {
   const text = 8.5 * shorten(node.label).length;
   return node.members === null
     ? { name: node.id, width: Math.max(84, text + 44), height: 36 }
-    : { name: node.id, width: Math.max(190, text + 90), height: 54 };
+    : { name: node.id, width: Math.max(230, text + 90), height: 54 };
 };
 
 /** Of many, the tone that asks for a look first; good only when all are. */
@@ -399,7 +399,8 @@ function TaskBox({ name, state, place, chosen, ...acts }: BoxProps & { name: str
 /** Many tasks as one box, with a bar of their states. */
 function GroupBox({ node, counts, place, chosen, ...acts }: BoxProps & { node: DrawnNode; counts: [TaskState, number][] }) {
   const total = node.members?.length ?? 0;
-  const told = `${node.label}, ${total} tasks: ${countText(counts)}`;
+  const ofState = counts.length === 1 && node.label === label(counts[0]?.[0] ?? "");
+  const told = ofState ? `${total} ${node.label}` : `${node.label}, ${total} tasks: ${countText(counts)}`;
   const length = place.width - 24;
   let at = 12;
   return (
@@ -417,7 +418,7 @@ function GroupBox({ node, counts, place, chosen, ...acts }: BoxProps & { node: D
       <rect className="behind" x="5" y="5" width={place.width} height={place.height} rx="7" />
       <rect width={place.width} height={place.height} rx="7" />
       <text x="12" y="17" dominantBaseline="central">
-        {shorten(node.label)} ({total})
+        {ofState ? `${total} ${node.label}` : `${shorten(node.label)} (${total})`}
       </text>
       {counts.map(([state, n]) => {
         // One of hundreds is still to be seen.
@@ -427,7 +428,7 @@ function GroupBox({ node, counts, place, chosen, ...acts }: BoxProps & { node: D
         return <rect key={state} className={`share ${taskTone[state]}`} x={x} y="28" width={width} height="4" />;
       })}
       <text className="counts" x="12" y="43" dominantBaseline="central">
-        {shorten(countText(counts), Math.floor(length / 6))}
+        {ofState ? "" : shorten(countText(counts), Math.floor(length / 6))}
       </text>
     </g>
   );
