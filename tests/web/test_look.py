@@ -144,6 +144,8 @@ def test_every_page(
         "dataset": "/datasets/numbers",
         "account": "/account",
         "help": "/help/scheduling",
+        "accounts": "/accounts",
+        "account-admin": "/accounts/admin",
     }
     with browser.new_context(
         base_url=headway.url, viewport={"width": width, "height": height}, color_scheme=scheme
@@ -218,6 +220,7 @@ def test_axe_finds_nothing_on_any_page(
         "/images/:owner/:name": ["/images/admin/long-name-of-an-image"],
         "/images/:owner/:name/:tag": ["/images/admin/long-name-of-an-image/2.5.1-cuda12.4"],
         "/datasets/:name": ["/datasets/numbers"],
+        "/accounts/:name": ["/accounts/admin"],
         "/help/*": ["/help/scheduling", "/help/none"],
     }
     views = [*addresses((web_folder / "src" / "app.tsx").read_text(), known), "/no/such/page"]
