@@ -4,8 +4,9 @@ import { type Topic, topicOf } from "../domain/help";
 export function HelpLink({ topic }: { topic: Topic }) {
   const { page, name } = topicOf(topic);
   return (
-    <a className="help-link" href={`/help/${page}`} target="_blank" rel="noopener" title={`Help: ${name}`} aria-label={`Help: ${name}`}>
-      ?
+    <a className="help-link" href={`/help/${page}`} target="_blank" rel="noopener" title={`Help: ${name}`}>
+      <span aria-hidden="true">?</span>
+      <span className="hidden">Help: {name}</span>
     </a>
   );
 }
