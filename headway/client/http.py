@@ -290,13 +290,33 @@ class Client:
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
     ) -> Iterator[bytes]:
         """As ``log``, piece by piece, since a log may be large."""
+        for _, data in self.log_places(job_id, task, attempt=attempt, stream=stream, tail=tail):
+            yield data
+
+    def log_places(
+        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
+        """As ``log_pieces``, each with its place in the whole log."""
         params = {"tail": tail} if tail is not None else {}
         path = self._log_path(job_id, task, attempt, stream)
         with closing(self._send("GET", path, params=params, stream=True)) as response:
+            at = int(response.headers.get("x-log-offset", 0))
             try:
-                yield from response.iter_bytes(_CHUNK)
+                for data in response.iter_bytes(_CHUNK):
+                    yield at, data
+                    at += len(data)
             except httpx.TransportError as error:
                 raise NoService("The log broke off; ask for it again.") from error
+
+    def log_times(
+        self, job_id: str, task: str, *, attempt: int | str, stream: str, offset: int, length: int
+    ) -> dict[str, Any]:
+        """When so many bytes from ``offset`` on came."""
+        path = self._log_path(job_id, task, attempt, stream)
+        times: dict[str, Any] = read_json(
+            self._send("GET", f"{path}/times", params={"offset": offset, "length": length})
+        )
+        return times
 
     def follow_log(
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", offset: int = 0

@@ -119,7 +119,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
-from .logs import LogLine
+from .logs import LogLine, LogTimes
 from .starts import (
     Preview,
     PreviewStart,
@@ -172,6 +172,7 @@ __all__ = [
     "ListedUser",
     "LogLine",
     "LogStream",
+    "LogTimes",
     "Missing",
     "NeedOn",
     "Node",

@@ -33,6 +33,7 @@ export type Admission = Schemas["Admission"];
 export type NeedOn = Schemas["NeedOn"];
 export type LogStream = Schemas["LogStream"];
 export type LogLinePlace = Schemas["LogLine"];
+export type LogTimes = Schemas["LogTimes"];
 
 /** Any refusal of the server, and a server that does not answer. */
 export class ApiError extends Error {

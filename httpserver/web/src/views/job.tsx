@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useCallback, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
@@ -16,7 +16,6 @@ import { TaskTable } from "../components/task-table";
 import { Moment } from "../components/when";
 import { From, Trouble, shows } from "../components/kept-answer";
 import { span } from "../domain/format";
-import { MAX_DRAWN } from "../domain/graph";
 import { type Known, keepTasks } from "../domain/known";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
@@ -90,22 +89,14 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
     { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
   );
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
-  const loaded = job.data !== undefined;
-  // Beside a task the graph is low: what was chosen comes into its sight, and the page stays where it is.
-  useEffect(() => {
-    const drawn = document.querySelector<HTMLElement>(".dag");
-    const there = drawn?.querySelector(".task.chosen")?.getBoundingClientRect();
-    if (drawn === null || there === undefined) return;
-    const box = drawn.getBoundingClientRect();
-    if (there.top < box.top || there.bottom > box.bottom) drawn.scrollTop += there.top - box.top - box.height / 3;
-    if (there.left < box.left || there.right > box.right) drawn.scrollLeft += there.left - box.left - box.width / 3;
-  }, [chosen, loaded]);
+
+  // The same function as long as it does the same: the graph isn't drawn anew each second.
+  const choose = useCallback((name: string): void => go(taskAddress(id, name, { stream }, window.location.search), { replace: true }), [go, id, stream]);
 
   if (job.isPending) return <p>Loading …</p>;
   if (job.data === undefined || !shows(job)) return <Trouble of={job} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
-  const choose = (name: string): void => go(taskAddress(id, name, { stream }, window.location.search), { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
   const press = (wanted: Wanted): void => {
@@ -193,9 +184,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           {m.sentence} {detail.known_at !== undefined && <From at={detail.known_at} />}
         </p>
       ))}
-      {detail.tasks.length > 1 && detail.tasks.length <= MAX_DRAWN && (
-        <Dag tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />
-      )}
+      {detail.tasks.length > 1 && <Dag key={id} job={id} tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />}
       <div className={task ? "split" : ""}>
         {detail.tasks.length > 1 && <TaskTable tasks={detail.tasks} chosen={task?.name} onChoose={choose} now={now} />}
         {task && (

@@ -548,6 +548,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/times": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Log Times
+         * @description When the bytes of a part of a log came. Bytes that came within 20 ms may have one time; in logs with very many
+         *     small pieces it is a second. Headway's own log has no times, nor has an attempt whose node was lost.
+         */
+        get: operations["get_log_times"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/logs.zip": {
         parameters: {
             query?: never;
@@ -3177,6 +3198,32 @@ export interface components {
          * @enum {string}
          */
         LogStream: "stdout" | "stderr" | "both" | "platform";
+        /**
+         * LogTimes
+         * @description When bytes of a log came. Those from ``offsets[i]`` up to the next offset, or ``end``, came at ``at[i]``.
+         */
+        LogTimes: {
+            /**
+             * Offsets
+             * @description first bytes, in rising order
+             */
+            offsets: number[];
+            /**
+             * At
+             * @description seconds since 1970 by the node's clock, to the millisecond; null: nobody knows
+             */
+            at: (number | null)[];
+            /**
+             * End
+             * @description nothing is told from this byte on: ask again from here, or later of a live log
+             */
+            end: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
+        };
         /**
          * Missing
          * @description A part of the answer that could not be had now.
@@ -6156,6 +6203,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogLine"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_log_times: {
+        parameters: {
+            query?: {
+                /** @description the first byte */
+                offset?: number;
+                /** @description so many bytes */
+                length?: number;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+                stream: components["schemas"]["LogStream"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogTimes"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
