@@ -116,7 +116,7 @@ export function MoreTime({
       }
     >
       <p className="facts">
-        {attempt.timeout_s !== null && <>The task may run {span(attempt.timeout_s)} <HelpLink topic="timeout" /></>}
+        {attempt.timeout_s !== null && <>The task may run {span(attempt.timeout_s)}</>}
         {attempt.deadline_at !== null && (
           <>
             {" "}
@@ -146,6 +146,7 @@ export function MoreTime({
           <span className="note">then until {clock(attempt.deadline_at + more, now)} at the latest</span>
         )}
         {more === null && wish !== "" && <span className="note">Write it as 45m, 2h or 1h30m.</span>}
+        <HelpLink topic="timeout" />
       </div>
       {refused && (
         <div className="failure" role="alert">
