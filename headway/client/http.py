@@ -507,6 +507,12 @@ class Client:
         answer: dict[str, Any] = self._json("PATCH", f"/users/{quote(name, safe='')}", json=dict(changes))
         return answer
 
+    def reset_password(self, name: str, *, keep_tokens: bool = False) -> str:
+        """A new password that the server makes; it is answered only now."""
+        body = {"keep_tokens": keep_tokens}
+        path = f"/users/{quote(name, safe='')}/password"
+        return str(self._json("POST", path, json=body, repeat=False)["password"])
+
     def remove_user(self, name: str, *, home: str, to: str = "") -> dict[str, Any]:
         params = {"home": home, **({"to": to} if to else {})}
         answer: dict[str, Any] = self._json(

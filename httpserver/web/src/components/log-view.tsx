@@ -373,7 +373,7 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
         <LogLines lines={lines} first={first} marked={marked} times={withTimes ? times : null} />
         {lines.length === 0 && (
           <p className="empty">
-            {gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : "Nothing printed yet."}
+            {gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : state === "reconnecting" ? "The log can’t be read now. It is asked for again." : "Nothing printed yet."}
           </p>
         )}
       </div>

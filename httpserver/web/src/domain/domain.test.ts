@@ -5,6 +5,7 @@ import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from 
 import { moment, size, span, ulimits } from "./format";
 import { INPUTS, type TaskInput } from "../api/generated/task-fields";
 import { type JobForm, emptyTask, isAt, numberOrText, removeTask, renameTask, toJobFile, typed } from "./form";
+import { zone } from "./zone";
 
 describe("formats", () => {
   it.each([
@@ -32,8 +33,8 @@ describe("formats", () => {
 
   it("shows the date only when it is another day", () => {
     const now = new Date(2026, 5, 1, 12).getTime() / 1000;
-    expect(moment(now, now)).toBe(new Date(now * 1000).toLocaleTimeString());
-    expect(moment(now - 2 * 86400, now)).toBe(new Date((now - 2 * 86400) * 1000).toLocaleString());
+    expect(moment(now, now)).toBe(`${new Date(now * 1000).toLocaleTimeString()} ${zone(new Date(now * 1000))}`);
+    expect(moment(now - 2 * 86400, now)).toBe(`${new Date((now - 2 * 86400) * 1000).toLocaleString()} ${zone(new Date((now - 2 * 86400) * 1000))}`);
   });
 });
 

@@ -3,7 +3,7 @@ import { useCallback, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
-import { type JobDetail, type Task, type User, api, body } from "../api/client";
+import { type JobDetail, type Task, type User, api, body, untilAnswered } from "../api/client";
 import { keys, mergeTask } from "../api/events";
 import { learnNames } from "../api/names";
 import { Failure, State, useNow, useTitle } from "../components/basics";
@@ -13,7 +13,10 @@ import { KeptButtons, keptSentence } from "../components/kept";
 import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
 import { TaskTable } from "../components/task-table";
-import { moment, span } from "../domain/format";
+import { Moment } from "../components/when";
+import { From, Trouble, shows } from "../components/kept-answer";
+import { span } from "../domain/format";
+import { type Known, keepTasks } from "../domain/known";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
@@ -44,12 +47,13 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
         fresh = (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail;
       }
       learnNames(client, [[fresh.id, fresh.name]]);
-      return fresh;
+      const at = (client.getQueryState(keys.job(id))?.dataUpdatedAt ?? 0) / 1000;
+      return keepTasks(client.getQueryData<Known<JobDetail>>(keys.job(id)), fresh, at);
     },
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
     refetchInterval: (query) => {
       const known = query.state.data;
-      if (known === undefined || jobEnded(known.state)) return false;
+      if (known === undefined || jobEnded(known.state)) return untilAnswered(query);
       return known.tasks.length > MANY_TASKS ? 60_000 : 10_000;
     },
   });
@@ -66,7 +70,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           (old) =>
             old && {
               ...old,
-              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...pick(fresh.task) } : t)),
+              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...(fresh.missing.length === 0 ? pick(fresh.task) : {}) } : t)),
             },
         );
       }
@@ -87,10 +91,10 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
 
   // The same function as long as it does the same: the graph isn't drawn anew each second.
-  const choose = useCallback((name: string): void => go(taskAddress(id, name, { stream }), { replace: true }), [go, id, stream]);
+  const choose = useCallback((name: string): void => go(taskAddress(id, name, { stream }, window.location.search), { replace: true }), [go, id, stream]);
 
   if (job.isPending) return <p>Loading …</p>;
-  if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
+  if (job.data === undefined || !shows(job)) return <Trouble of={job} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
@@ -114,7 +118,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
             {detail.held && <span className="state wait">held</span>}
           </h1>
           <p className="facts">
-            <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted {moment(detail.submitted_at, now)}
+            <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted <Moment at={detail.submitted_at} now={now} />
             {" · "}
             {detail.ended_at === null ? `for ${span(now - detail.submitted_at)}` : `took ${span(detail.ended_at - detail.submitted_at)}`}
             {keptSentence(detail, now) !== "" && ` · ${keptSentence(detail, now)}`}
@@ -158,6 +162,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           )}
         </div>
       </div>
+      <Trouble of={job} />
       {act.error && <Failure error={act.error} />}
       {detail.reason && detail.reason_task !== task?.name && (
         <p className="reason" role="status">
@@ -176,7 +181,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
       ))}
       {detail.missing.map((m) => (
         <p className="note" key={m.service}>
-          {m.sentence}
+          {m.sentence} {detail.known_at !== undefined && <From at={detail.known_at} />}
         </p>
       ))}
       {detail.tasks.length > 1 && <Dag key={id} job={id} tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />}
