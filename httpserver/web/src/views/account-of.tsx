@@ -8,6 +8,7 @@ import { keys } from "../api/events";
 import { DisableDialog, QuotaDialog, RemoveDialog, ResetDialog, RightsDialog } from "../components/account-dialogs";
 import { grantsOf } from "../components/account-rights";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
+import { Trouble } from "../components/kept-answer";
 import { EndAllDialog } from "../components/end-all-dialog";
 import { HeldTable } from "../components/held";
 import { tell } from "../components/toasts";
@@ -28,8 +29,8 @@ export function AccountOf({ name, me }: { name: string; me: string }) {
       <p>
         <Link href="/accounts">All accounts</Link>
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
-      {list.isSuccess && user === undefined && <Empty>There is no account of this name.</Empty>}
+      <Trouble of={list} />
+      {list.data !== undefined && user === undefined && <Empty>There is no account of this name.</Empty>}
       {user !== undefined && <Shown user={user} self={name === me} others={(list.data ?? []).map((one) => one.name).filter((one) => one !== name)} />}
     </>
   );
@@ -146,9 +147,9 @@ function Held({ name, kind, now }: { name: string; kind: Kind; now: number }) {
           </button>
         )}
       </div>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {end.error && <Failure error={end.error} />}
-      {list.isSuccess && rows.length === 0 && <Empty>{WORDS[kind].none}</Empty>}
+      {list.data !== undefined && rows.length === 0 && <Empty>{WORDS[kind].none}</Empty>}
       {rows.length > 0 && <HeldTable label={WORDS[kind].head} rows={rows} now={now} action="End" busy={end.busy} onEnd={(row) => end.run(row.id)} />}
       {asking && (
         <EndAllDialog

@@ -6,7 +6,8 @@ import { type ListedUser, accountList, accounts } from "../api/accounts";
 import { keys } from "../api/events";
 import { NewAccountDialog } from "../components/account-new";
 import { grantsOf } from "../components/account-rights";
-import { Empty, Failure, Meter, State, useNow, useTitle } from "../components/basics";
+import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
+import { Trouble } from "../components/kept-answer";
 import { moment, size } from "../domain/format";
 
 /** All accounts, for admins. */
@@ -37,15 +38,15 @@ export function Accounts() {
           </button>
         </div>
       </div>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-      {list.isSuccess && (
+      {list.data !== undefined && (
         <p className="facts" role="status">
           {rows.length === all.length ? "" : `${rows.length} of `}
           {all.length} account{all.length === 1 ? "" : "s"}
         </p>
       )}
-      {list.isSuccess && rows.length === 0 && <Empty>No account has that in its name.</Empty>}
+      {list.data !== undefined && rows.length === 0 && <Empty>No account has that in its name.</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table aria-label="Accounts" className="wide accounts">
