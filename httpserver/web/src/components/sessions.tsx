@@ -7,6 +7,7 @@ import { Failure, useNow } from "./basics";
 import { Trouble } from "./kept-answer";
 import { EndAllDialog } from "./end-all-dialog";
 import { HeldTable } from "./held";
+import { Trouble } from "./kept-answer";
 
 /** Where one is signed in. */
 export function Sessions() {

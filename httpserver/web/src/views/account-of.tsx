@@ -11,6 +11,7 @@ import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { Trouble } from "../components/kept-answer";
 import { EndAllDialog } from "../components/end-all-dialog";
 import { HeldTable } from "../components/held";
+import { Trouble, shows } from "../components/kept-answer";
 import { tell } from "../components/toasts";
 import { moment } from "../domain/format";
 import { firstPress } from "../domain/press";
@@ -23,15 +24,21 @@ export function AccountOf({ name, me }: { name: string; me: string }) {
   useTitle(`Account ${name}`);
   const list = useQuery({ queryKey: accountList, queryFn: accounts.list, refetchInterval: 60_000 });
   if (list.isPending) return <p>Loading …</p>;
-  const user = list.data?.find((one) => one.name === name);
+  const all = shows(list) ? (list.data ?? []) : [];
+  const user = all.find((one) => one.name === name);
   return (
     <>
       <p>
         <Link href="/accounts">All accounts</Link>
       </p>
       <Trouble of={list} />
+<<<<<<< HEAD
       {list.data !== undefined && user === undefined && <Empty>There is no account of this name.</Empty>}
       {user !== undefined && <Shown user={user} self={name === me} others={(list.data ?? []).map((one) => one.name).filter((one) => one !== name)} />}
+=======
+      {shows(list) && user === undefined && <Empty>There is no account of this name.</Empty>}
+      {user !== undefined && <Shown user={user} self={name === me} others={all.map((one) => one.name).filter((one) => one !== name)} />}
+>>>>>>> main
     </>
   );
 }
