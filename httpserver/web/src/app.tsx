@@ -3,9 +3,11 @@ import { Suspense, lazy, useCallback, useEffect, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { ApiError, type User, api, body, onSignedOut } from "./api/client";
-import { type Connection, keys, listen } from "./api/events";
+import { type Connection, connection, setConnection } from "./api/connection";
+import { keys, listen } from "./api/events";
 import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
+import { useStore } from "./api/store";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
 import { Home } from "./views/home";
@@ -92,7 +94,7 @@ export function App() {
 
 function Shell({ user, expired, children }: { user: User; expired: boolean; children: React.ReactNode }) {
   const client = useQueryClient();
-  const [connection, setConnection] = useState<Connection>("connecting");
+  const { state } = useStore(connection);
   const [, go] = useLocation();
 
   useEffect(() => {
@@ -103,9 +105,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
     let stop = (): void => undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const start = (): void => {
-      stop = listen(client, (state) => {
-        setConnection(state);
-        if (state === "broken") {
+      stop = listen(client, (now) => {
+        setConnection(now);
+        if (now === "broken") {
           // The browser gave up: ask who we are (which tells an ended session apart from a server that is away).
           stop();
           void api.GET("/api/v1/me").catch(() => undefined);
@@ -163,8 +165,8 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             Datasets
           </Link>
         </nav>
-        <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
-          {connectionText[connection]}
+        <span className={`connection ${state}`} role="status" title="While this says live, the page shows every change without a reload">
+          {connectionText[state]}
         </span>
         <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">
           {user.name}

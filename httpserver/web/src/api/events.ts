@@ -4,6 +4,7 @@ import type { QueryClient } from "@tanstack/react-query";
 import { withNode } from "../domain/bookings";
 import { taskEnded } from "../domain/states";
 import type { Attempt, Job, JobDetail, Node, NodeList, Task } from "./client";
+import type { Connection } from "./connection";
 
 export const keys = {
   me: ["me"] as const,
@@ -86,8 +87,6 @@ export function applyTo(detail: JobDetail, changes: Changes): JobDetail {
   }
   return next;
 }
-
-export type Connection = "connecting" | "live" | "broken";
 
 interface Pages {
   pages: { jobs: Job[] }[];
