@@ -255,7 +255,7 @@ def assemble(
         job_folders=job_folders,
         job_events=job_events,
         event_reading=event_reading,
-        logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
+        logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock), clock),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
         files=Files(homes, spaces, timers),

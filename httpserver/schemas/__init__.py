@@ -114,7 +114,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
-from .logs import LogLine
+from .logs import MOST_FOLLOWED, FollowedLog, FollowedLogs, LogLine
 from .starts import (
     Preview,
     PreviewStart,
@@ -126,6 +126,7 @@ from .starts import (
 
 __all__ = [
     "DESCRIPTION_CHARACTERS",
+    "MOST_FOLLOWED",
     "AccountSession",
     "AccountSessionList",
     "Acted",
@@ -146,6 +147,8 @@ __all__ = [
     "FileKind",
     "FileList",
     "FileMove",
+    "FollowedLog",
+    "FollowedLogs",
     "Gpu",
     "GpuState",
     "GpuSummary",
