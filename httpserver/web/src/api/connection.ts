@@ -1,26 +1,14 @@
-/** How the line to the server stands on which changes come, for all parts of the page. */
+/** The state of the line to the server, for all parts of the page. */
+import { type ConnectionState } from "./connection-state";
 import { Store } from "./store";
 
-export type Connection = "connecting" | "live" | "broken";
-
-export interface ConnectionState {
-  readonly state: Connection;
-  /** In ms. Not live: the moment from which on changes may be missing. Live: the moment from which on none is. */
-  readonly since: number;
-}
+export type { Connection, ConnectionState } from "./connection-state";
 
 export const connection = new Store<ConnectionState>({ state: "connecting", since: Date.now() });
 
-/** What is known after this news; to try again and to give up are one break. */
-export function connectionAfter(old: ConnectionState, state: Connection, now: number): ConnectionState {
-  if (state === old.state) return old;
-  return { state, since: (state === "live") === (old.state === "live") ? old.since : now };
-}
-
 /** At once: a break is seen before the next click. */
-export function setConnection(state: Connection): void {
-  const next = connectionAfter(connection.value, state, Date.now());
-  if (next === connection.value) return;
+export function setConnection(next: ConnectionState): void {
+  if (next.state === connection.value.state && next.since === connection.value.since) return;
   connection.set(next);
   connection.draw();
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { connectionAfter } from "./connection";
+import { connectionAfter } from "./connection-state";
 
 it("knows since when changes may be missing, however often it is tried again", () => {
   const live = { state: "live", since: 1 } as const;
