@@ -43,7 +43,8 @@ class Server {
 
   private frame(head: object, data = ""): void {
     const whole = bytes(`${JSON.stringify(head)}\n${data}`);
-    for (let at = 0; at < whole.length; at += 7) this.open?.controller.enqueue(whole.slice(at, at + 7));
+    const step = Math.max(7, whole.length >> 4);
+    for (let at = 0; at < whole.length; at += step) this.open?.controller.enqueue(whole.slice(at, at + step));
   }
 
   send(): void {
