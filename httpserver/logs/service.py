@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 
 from fastapi.responses import StreamingResponse
 from starlette.responses import Response
@@ -33,6 +34,7 @@ class Logs:
         self._jobs = jobs
         self._reader = reader
         self._clock = clock
+        self.streams = 0  # answers that follow several logs
 
     async def respond(
         self,
@@ -76,7 +78,7 @@ class Logs:
         headers["Content-Length"] = str(max(0, opened.size - opened.start))
         return _stream(opened.chunks, 200, headers)
 
-    def follow(
+    async def follow(
         self, account: Account, wanted: Sequence[s.FollowedLog], still_allowed: Callable[[], bool]
     ) -> AsyncGenerator[bytes, None]:
         """Frames of several logs; what would be refused alone is a frame of its own."""
@@ -90,7 +92,13 @@ class Logs:
 
             return opened
 
-        return feed([opener(one) for one in wanted], self._clock, still_allowed)
+        self.streams += 1
+        try:
+            async with aclosing(feed([opener(one) for one in wanted], self._clock, still_allowed)) as frames:
+                async for some in frames:
+                    yield some
+        finally:
+            self.streams -= 1
 
     async def _start(self, task: TaskId, found: LocatedAttempt, stream: str, start: int, tail: int | None) -> int:
         """The byte at which a follower begins."""
