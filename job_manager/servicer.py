@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,11 +24,11 @@ from .hub import JobEventHub
 from .job import JobRecord
 from .job_writer import ActionName, JobWriter, not_there
 from .removal.prune import Pruning
+from .unknown_task import NAMES_COMPARED, unknown_task
 
 _PAGE = 50
 _PAGE_AT_MOST = 500
 _RESOLVED_AT_MOST = 10
-_NAMES_COMPARED, _NAMES_TOLD = 1_000, 10
 # For so long the end of a job's id does for the whole.
 _ENDS_FOR_S = 7 * 86_400.0
 # A part of a stream: far below gRPC's 4 MB, and parsed in a few milliseconds.
@@ -188,14 +187,7 @@ class JobManagerService(JobManagerServicer):
 
 
 def _no_task(conn: Connection, record: JobRecord, name: str) -> NotFound:
-    names = store.task_names(conn, record.id, _NAMES_COMPARED)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if near:
-        hint = f" Did you mean {near[0]!r}?"
-    else:
-        more = ", …" if record.task_count > _NAMES_TOLD else ""
-        hint = f" There {'is' if record.task_count == 1 else 'are'} {', '.join(names[:_NAMES_TOLD])}{more}."
-    return NotFound(f"Job {record.id} has no task {name[:64]!r}.{hint}")
+    return unknown_task(record.id, name, store.task_names(conn, record.id, NAMES_COMPARED), record.task_count)
 
 
 def _job_and_tasks(
