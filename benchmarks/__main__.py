@@ -24,6 +24,7 @@ from . import (
     small_files,
     submits,
     sweep,
+    tabs,
     upload,
 )
 from .guards import command as guards
@@ -45,6 +46,7 @@ ALL = {
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
     "sweep": sweep.sweep,
+    "tabs": tabs.tabs,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
     "fuzz": fuzz.fuzz,

@@ -6,7 +6,7 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.waiting import soon
@@ -63,10 +63,10 @@ def test_eight_tabs_with_live_logs_hold_two_lines_and_are_of_one_account(
     # What happens comes to all of them; a tab that is closed leaves nothing behind.
     tabs.pop().close()
     soon(lambda: streams(headway) == (1, 1), within_s=20)
-    headway.client.cancel(live)
+    headway.client.act("cancel", live)
     for tab in tabs:
         expect(tab.locator(".log-state")).to_have_text("complete")
-        expect(tab.locator("main")).to_contain_text("CANCELLED")
+        expect(tab.locator("main")).to_contain_text("cancelled")
     soon(lambda: streams(headway) == (1, 0), within_s=20)
 
     # Out in one is out in all, and in as another is so in all; nothing of before stays.
@@ -83,25 +83,53 @@ def test_eight_tabs_with_live_logs_hold_two_lines_and_are_of_one_account(
     soon(lambda: streams(headway)[0] == 1, within_s=20)
 
 
-def test_a_worker_that_is_gone_or_can_not_start_is_done_without(
-    context: BrowserContext, page: Page, headway: Cluster, complaints: list[str]
+def test_a_worker_that_dies_is_replaced_and_one_that_can_not_start_is_done_without(
+    context: BrowserContext, page: Page, browser: Browser, headway: Cluster
 ) -> None:
     task = scripted_task(run_s=600, env={"HEADWAY_SCRIPTED_OUTPUT": "still here\n"})
     job = str(headway.client.submit(a_job(task, name="alone"))["id"])
-    other = context.new_page()
-    other.add_init_script("delete globalThis.SharedWorker")
-    other.goto(f"/jobs/{job}/a?log=stdout")
-    expect(other.locator(".log-text")).to_contain_text("still here")
-    expect(other.locator(".connection")).to_have_text("live")
-    other.close()
-    broken = context.new_page()
-    broken.route("**/hub-worker*.js", lambda route: route.fulfill(status=404, body=""))
+    log = f"/jobs/{job}/a?log=stdout"
+    page.goto(log)
+    without, broken = context.new_page(), context.new_page()
+    without.add_init_script("delete globalThis.SharedWorker")
     broken.add_init_script(
         "const Own = SharedWorker; globalThis.SharedWorker = function (url, more) {"
-        " return new Own(url + '?not-there', { ...more, name: 'none' }); };"
+        " return new Own(url + '.not-there', { ...more, name: 'none' }); };"
     )
-    broken.goto(f"/jobs/{job}/a?log=stdout")
-    expect(broken.locator(".log-text")).to_contain_text("still here")
-    expect(broken.locator(".connection")).to_have_text("live")
-    headway.client.cancel(job)
-    expect(broken.locator(".log-state")).to_have_text("complete")
+    for tab in (without, broken):
+        tab.goto(log)
+    for tab in (page, without, broken):
+        expect(tab.locator(".log-text")).to_contain_text("still here")
+        expect(tab.locator(".connection")).to_have_text("live")
+    soon(lambda: streams(headway) == (3, 1), within_s=20)
+    session = browser.new_browser_cdp_session()
+
+    def workers() -> set[str]:
+        found = session.send("Target.getTargets")["targetInfos"]
+        return {one["targetId"] for one in found if one["type"] == "shared_worker" and "hub-worker" in one["url"]}
+
+    (first,) = workers()
+    session.send("Target.closeTarget", {"targetId": first})
+    soon(lambda: workers() - {first}, within_s=20)
+    soon(lambda: streams(headway) == (3, 1), within_s=20)
+    headway.client.act("cancel", job)
+    for tab in (page, without, broken):
+        expect(tab.locator(".log-state")).to_have_text("complete")
+        expect(tab.locator(".log-text .line")).to_have_count(1)
+
+
+def test_a_press_that_can_not_be_sent_says_so_and_is_never_done_later(
+    context: BrowserContext, page: Page, headway: Cluster
+) -> None:
+    """Used to: with no network the browser kept the press, showed it as under way, and sent it when one came."""
+    job = str(headway.client.submit(a_job(scripted_task(run_s=600), name="not sent"))["id"])
+    page.goto(f"/jobs/{job}")
+    press = page.get_by_role("button", name="Cancel", exact=True).first
+    expect(press).to_be_visible()
+    context.set_offline(True)
+    press.click()
+    expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
+    context.set_offline(False)
+    page.wait_for_timeout(1000)
+    assert headway.client.job(job)["state"] in ("QUEUED", "RUNNING", "PENDING")
+    headway.client.act("cancel", job)
