@@ -98,8 +98,9 @@ export function withoutJob<T extends { pages: { jobs: Job[] }[] }>(old: T, id: s
   return { ...old, pages: old.pages.map((page) => ({ ...page, jobs: page.jobs.filter((job) => job.id !== id) })) };
 }
 
-/** How often what came is drawn. */
+/** How often what comes without a pause is drawn; what comes alone is drawn at once, with what comes along. */
 const DRAW_MS = 100;
+const ALONG_MS = 10;
 /** Lists that may have changed are asked for again so often at most. */
 const ASK_MS = 1000;
 /** Who has what is asked for soon after a change, and then no more often than this: every tab does. */
@@ -147,8 +148,10 @@ export function listen(client: QueryClient): () => void {
     }, wait);
     asking.set(key, timer);
   };
+  let drawnAt = 0;
   const draw = (): void => {
     drawing = undefined;
+    drawnAt = Date.now();
     const now = changes;
     changes = noChanges();
     for (const id of new Set([...now.jobs.keys(), ...now.tasks.keys()])) {
@@ -171,7 +174,7 @@ export function listen(client: QueryClient): () => void {
     if (unknown.size > 0) askAgain(keys.jobs);
   };
   const drawSoon = (): void => {
-    drawing ??= setTimeout(draw, DRAW_MS);
+    drawing ??= setTimeout(draw, Math.max(ALONG_MS, drawnAt + DRAW_MS - Date.now()));
   };
 
   on<Job>("job", (job) => {
