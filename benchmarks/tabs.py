@@ -20,7 +20,8 @@ from tests.support.waiting import soon
 from .measure import Figure, median, quantile
 
 TABS = int(os.environ.get("HEADWAY_TABS", "50"))
-ROUNDS = 4
+ROUNDS = 6
+SETTLE_S = 5.0
 CALLS_GOAL_MS = 200.0
 PIXEL_GOAL_MS = 500.0
 _PATH = "/api/v1/me"
@@ -60,6 +61,7 @@ def tabs() -> Iterator[Figure]:
             events, logs = _streams(cluster)
             note = f"{events} stream of events and {logs} of logs at the server"
             yield Figure(f"tabs: {TABS} with live logs are open after", opened_s, "s", note=note)
+            time.sleep(SETTLE_S)
             yield from _calls(cluster, pages)
             yield from _pixels(cluster, pages, jobs)
 
