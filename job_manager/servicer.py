@@ -28,6 +28,8 @@ from .unknown_task import NAMES_COMPARED, unknown_task
 
 _PAGE = 50
 _PAGE_AT_MOST = 500
+# So far a list is counted.
+_COUNTED = 1_000
 _RESOLVED_AT_MOST = 10
 # For so long the end of a job's id does for the whole.
 _ENDS_FOR_S = 7 * 86_400.0
@@ -89,23 +91,10 @@ class JobManagerService(JobManagerServicer):
         for state in request.states:
             if state not in JobState.__members__:
                 raise InvalidInput(f"There is no job state {state!r}; there are {', '.join(JobState)}.")
-        found = await self._db.read(
-            lambda conn: [
-                self._jobs.aging.shown(record)
-                for record in store.list_jobs(
-                    conn,
-                    owner=request.owner,
-                    states=request.states,
-                    query=request.query,
-                    # One more tells whether there is another page.
-                    limit=limit + 1,
-                    before=request.cursor,
-                )
-            ]
-        )
+        found, count = await self._db.read(lambda conn: _page_of_jobs(conn, request, limit, self._jobs))
         more = len(found) > limit
         page = found[:limit]
-        return job_manager_pb2.ListJobsReply(jobs=page, next_cursor=page[-1].id if more else "")
+        return job_manager_pb2.ListJobsReply(jobs=page, next_cursor=page[-1].id if more else "", count=count)
 
     async def GetJob(
         self, request: job_manager_pb2.GetJobRequest, context: Any
@@ -188,6 +177,31 @@ class JobManagerService(JobManagerServicer):
 
 def _no_task(conn: Connection, record: JobRecord, name: str) -> NotFound:
     return unknown_task(record.id, name, store.task_names(conn, record.id, NAMES_COMPARED), record.task_count)
+
+
+def _page_of_jobs(
+    conn: Connection, request: job_manager_pb2.ListJobsRequest, limit: int, jobs: JobWriter
+) -> tuple[list[job_manager_pb2.Job], job_manager_pb2.ListJobsReply.Count | None]:
+    """A page and one job more, which tells whether there is another page; and how many there are in all."""
+    records = store.list_jobs(
+        conn,
+        owner=request.owner,
+        states=request.states,
+        query=request.query,
+        limit=limit + 1,
+        before=request.cursor,
+        oldest_first=request.oldest_first,
+    )
+    found = [jobs.aging.shown(record) for record in records]
+    if not request.count:
+        return found, None
+    in_all, running = store.count_jobs(
+        conn, owner=request.owner, states=request.states, query=request.query, at_most=_COUNTED + 1
+    )
+    count = job_manager_pb2.ListJobsReply.Count(
+        jobs=min(in_all, _COUNTED), running=min(running, _COUNTED), more=in_all > _COUNTED
+    )
+    return found, count
 
 
 def _job_and_tasks(
