@@ -128,7 +128,7 @@ def test_a_press_that_can_not_be_sent_says_so_and_is_never_done_later(
     expect(press).to_be_visible()
     context.set_offline(True)
     press.click()
-    expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
+    expect(page.locator(".failure", has_text="does not answer")).to_be_visible()
     context.set_offline(False)
     page.wait_for_timeout(1000)
     assert headway.client.job(job)["state"] in ("QUEUED", "RUNNING", "PENDING")
