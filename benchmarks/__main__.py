@@ -25,6 +25,7 @@ from . import (
     small_files,
     submits,
     sweep,
+    tabs,
     upload,
 )
 from .guards import command as guards
@@ -47,6 +48,7 @@ ALL = {
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
     "sweep": sweep.sweep,
+    "tabs": tabs.tabs,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
     "fuzz": fuzz.fuzz,

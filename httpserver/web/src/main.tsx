@@ -9,7 +9,10 @@ import "./style.css";
 
 const client = new QueryClient({
   defaultOptions: {
+    // Whether the machine is on a network says nothing of a server on it; and a press is done now or refused, never later.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
       staleTime: 15_000,
       refetchOnWindowFocus: true,
       // What was shown comes back at once, also while the server is away.
