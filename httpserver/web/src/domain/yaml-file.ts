@@ -1,0 +1,300 @@
+/** A YAML file that can be changed in place: what nobody touches is printed as it was typed. */
+import { type Alias, type Document, LineCounter, type Node, Pair, Scalar, YAMLMap, YAMLSeq, isAlias, isMap, isScalar, isSeq, parseDocument, visit } from "yaml";
+import { type StringifyContext, mapTag, seqTag, stringifyString } from "yaml/util";
+
+import { keptLines } from "./kept-lines";
+
+/** What a form can't show, as a sentence. */
+export class CantShow extends Error {
+  readonly line: number | null;
+  constructor(sentence: string, line: number | null = null) {
+    super(sentence);
+    this.line = line;
+  }
+}
+
+/** What may not stand in a file as such, for the server: it is written as an escape. */
+const ESCAPED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** Safe without quotes wherever it stands: no sign of YAML, and never a number, date or truth value to anyone. */
+const SAFE = /^(?:[\p{L}\p{N}](?:[\p{L}\p{N}_./+=@%~-]|:(?=[\p{L}\p{N}_/])| (?=[\p{L}\p{N}_./+=@%~-]))*|\/[\p{L}\p{N}_./+=@%~-]*)$/u;
+const SPECIAL = /^(?:y|n|yes|no|on|off|true|false|null|[0-9][0-9_.:xobe+-]*(?:[t ].*)?|0x[0-9a-f_]+|[0-9._]+e[-+]?[0-9]+)$/i;
+/** What may stand where a number belongs without quotes, right or wrong: the server judges it. */
+const NUMBER_LIKE = /^[-+.]?[\p{L}\p{N}][\p{L}\p{N}_.+-]*$/u;
+
+/** What a scalar without quotes is no text for, as the server reads it (headway/jobfile/source_yaml.py). */
+const NO_TEXT = [
+  /^(?:|~|null|Null|NULL|true|True|TRUE|false|False|FALSE|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/,
+  /^(?:[-+]?(?:0|[1-9][0-9]{0,40})|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40})$/,
+  /^[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$/,
+  /^(?:yes|no|on|off|=|<<|[-+]?0[0-9_]+|[-+]?0b[01_]+|[-+]?0x[0-9a-f_]+|[-+]?0o[0-7_]+|[-+]?[0-9][0-9_]*)$/i,
+  /^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$/,
+  /^(?:[-+]?(?:[0-9][0-9_]*)?\.(?=.*[0-9])[0-9_]*(?:e[-+]?[0-9]+)?|[-+]?[0-9][0-9_]*e[-+]?[0-9]+)$/i,
+  /^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:t|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}.*)?$/i,
+];
+
+const isPlain = (node: Scalar): boolean => node.type === undefined || node.type === "PLAIN";
+
+export const valueOf = (node: Scalar): string => String(node.value ?? "");
+
+/** Whether the server reads a text, not a number, a truth value or something that readers disagree on. */
+export const isText = (node: Scalar): boolean => !isPlain(node) || !NO_TEXT.some((pattern) => pattern.test(valueOf(node)));
+
+/** All scalars are texts here: what stands in the file is kept to the letter. */
+const asTyped = {
+  tag: "tag:yaml.org,2002:str",
+  default: true,
+  identify: (value: unknown) => typeof value === "string",
+  resolve: (text: string) => text,
+  stringify(item: Scalar, context: StringifyContext, onComment?: () => void, onChompKeep?: () => void): string {
+    const token = item.srcToken;
+    if (token !== undefined && "source" in token && token.type !== "block-scalar" && !token.source.includes("\n")) return token.source;
+    const text = valueOf(item);
+    if (text.search(ESCAPED) >= 0) {
+      return JSON.stringify(text).replace(ESCAPED, (bad) => `\\u${bad.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    }
+    return stringifyString(item as Scalar<string>, context, onComment, onChompKeep);
+  },
+};
+
+export type How = "text" | "number" | "quoted";
+
+interface Style {
+  readonly indent: number;
+  readonly indentSeq: boolean;
+  readonly flowCollectionPadding: boolean;
+}
+
+/** How the lines of a file are laid out, so that new ones look like those that are there. */
+function styleOf(text: string): Style {
+  const dash = /^tasks:[^\n]*\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)-\s/m.exec(text)?.[1]?.length ?? 2;
+  const nested = /^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]/m.exec(text)?.[1]?.length;
+  return { indent: Math.min(8, nested ?? (dash || 2)), indentSeq: dash > 0, flowCollectionPadding: /\{ \S/.test(text) };
+}
+
+export class YamlFile {
+  readonly doc: Document.Parsed;
+  private readonly lines = new LineCounter();
+  private readonly json: boolean;
+
+  /** Raises CantShow for what is no YAML. */
+  constructor(readonly text: string) {
+    this.json = /^\s*[{[]/.test(text);
+    try {
+      this.doc = parseDocument(text, {
+        schema: "failsafe",
+        customTags: () => [mapTag, seqTag, asTyped] as never,
+        keepSourceTokens: true,
+        uniqueKeys: false,
+        lineCounter: this.lines,
+      });
+    } catch {
+      throw new CantShow("The file is nested too deep.");
+    }
+    const [error] = this.doc.errors;
+    if (error !== undefined) {
+      const line = error.linePos?.[0].line ?? null;
+      const said = (error.message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "").replace(/[.:]+$/, "");
+      const many = error.code === "MULTIPLE_DOCS" ? "there is more than one document in it" : said;
+      throw new CantShow(`The file can't be read as YAML${line === null ? "" : `: line ${line}`}: ${many}.`, line);
+    }
+  }
+
+  lineOf(node: unknown): number | null {
+    const range = (node as Node | null)?.range;
+    return range ? this.lines.linePos(range[0]).line : null;
+  }
+
+  /** What an alias stands for. */
+  resolved(node: unknown): unknown {
+    if (!isAlias(node)) return node;
+    const found = node.resolve(this.doc);
+    if (found === undefined) throw new CantShow(`The alias *${node.source} names no anchor.`, this.lineOf(node));
+    return found;
+  }
+
+  // -- changes ---------------------------------------------------------------------------------------
+
+  /** What stands at a key, for a change: a copy where it was an alias; aliases of it become copies first. */
+  owned(pair: Pair): unknown {
+    const value = pair.value;
+    if (isAlias(value)) pair.value = this.copyOf(value);
+    else this.detach(value);
+    return pair.value;
+  }
+
+  /** The same of an entry of a list. */
+  ownedItem(list: YAMLSeq, index: number): unknown {
+    const item = list.items[index];
+    if (isAlias(item)) list.items[index] = this.copyOf(item);
+    else this.detach(item);
+    return list.items[index];
+  }
+
+  /** Aliases of a node become copies: it is about to change. */
+  private detach(node: unknown): void {
+    const anchor = (node as { anchor?: string } | null)?.anchor;
+    if (anchor === undefined) return;
+    let used = false;
+    visit(this.doc, {
+      Alias: (_, alias) => {
+        if (alias.source !== anchor || alias.resolve(this.doc) !== node) return undefined;
+        used = true;
+        return this.copyOf(alias);
+      },
+    });
+    if (used) delete (node as { anchor?: string }).anchor;
+  }
+
+  /** The same of all that is in a node: it is about to go. */
+  leaving(node: unknown): void {
+    if (node === null || typeof node !== "object") return;
+    visit(node as Node, { Node: (_, inner) => this.detach(inner) });
+  }
+
+  private copyOf(alias: Alias): Node {
+    const target = this.resolved(alias) as Node;
+    const copy = target.clone() as Node;
+    visit(copy, {
+      Pair: (_, pair) => {
+        delete pair.srcToken;
+      },
+      Node: (_, node) => {
+        delete (node as { anchor?: string }).anchor;
+        delete node.srcToken;
+        delete node.comment;
+        delete node.commentBefore;
+      },
+    });
+    if (alias.comment) copy.comment = alias.comment;
+    if (alias.commentBefore) copy.commentBefore = alias.commentBefore;
+    return copy;
+  }
+
+  scalar(value: string, how: How = "text"): Scalar {
+    const node = new Scalar(value);
+    node.type = this.typeFor(value, how);
+    return node;
+  }
+
+  /** Writes another value, in the quotes that are there. */
+  write(node: Scalar, value: string, how: How = "text"): void {
+    node.value = value;
+    delete node.srcToken;
+    node.type = this.typeFor(value, how, node.type);
+  }
+
+  private typeFor(value: string, how: How, before?: Scalar.Type): Scalar.Type {
+    if (how === "number" && NUMBER_LIKE.test(value)) return "PLAIN";
+    if (value.search(ESCAPED) >= 0) return "QUOTE_DOUBLE";
+    if (value.includes("\n")) return this.json ? "QUOTE_DOUBLE" : "BLOCK_LITERAL";
+    if (before === "QUOTE_SINGLE" || before === "QUOTE_DOUBLE") return before;
+    if (how === "quoted" || this.json || value.length > 500) return "QUOTE_DOUBLE";
+    return SAFE.test(value) && !SPECIAL.test(value) ? "PLAIN" : "QUOTE_DOUBLE";
+  }
+
+  key(name: string): Scalar {
+    return this.scalar(name);
+  }
+
+  flow<T extends YAMLMap | YAMLSeq>(node: T): T {
+    node.flow = true;
+    return node;
+  }
+
+  map(flow = false): YAMLMap {
+    const made = new YAMLMap(this.doc.schema);
+    if (flow || this.json) made.flow = true;
+    return made;
+  }
+
+  list(values: readonly string[]): YAMLSeq {
+    const made = new YAMLSeq(this.doc.schema);
+    made.flow = true;
+    made.items = values.map((value) => this.scalar(value));
+    return made;
+  }
+
+  /** Puts a new key where the order wants it. */
+  insert(map: YAMLMap, name: string, value: unknown, order: readonly string[]): void {
+    const rank = order.indexOf(name);
+    let place = 0;
+    map.items.forEach((pair, index) => {
+      const other = order.indexOf(keyOf(pair));
+      if (other === -1 || other < rank) place = index + 1;
+    });
+    map.items.splice(place, 0, new Pair(this.key(name), value));
+  }
+
+  /** Takes a pair out; what was said above it goes to the next one. */
+  remove(map: YAMLMap, pair: Pair): void {
+    this.leaving(pair.value);
+    const index = map.items.indexOf(pair);
+    const above = (pair.key as Node | null)?.commentBefore;
+    map.items.splice(index, 1);
+    if (!above) return;
+    const next = map.items[index]?.key as Node | undefined;
+    if (next) next.commentBefore = joined(above, next.commentBefore);
+    else map.comment = joined(above, map.comment);
+  }
+
+  /** Puts another node in the place of a value, with the comments of the old one. */
+  replace(pair: Pair, value: Node): void {
+    this.leaving(pair.value);
+    const old = pair.value as Node | null;
+    if (old?.commentBefore) value.commentBefore = old.commentBefore;
+    if (old?.comment) value.comment = old.comment;
+    pair.value = value;
+  }
+
+  /** The file as it is now, line by line as it was where nothing changed. */
+  printed(): string {
+    const crlf = this.text.includes("\r\n");
+    const before = this.text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
+    const style = styleOf(before);
+    const meant = meaning(this.doc.contents);
+    const plain = print(this.doc, style);
+    const kept = keptLines(before, print(new YamlFile(before).doc, style), plain);
+    const text = [kept, plain].find((one) => says(one, meant)) ?? print(quotedAll(this.doc), style);
+    return (this.text.startsWith("\ufeff") ? "\ufeff" : "") + (crlf ? text.replaceAll("\n", "\r\n") : text);
+  }
+}
+
+const joined = (above: string, below: string | null | undefined): string => (below ? `${above}\n${below}` : above);
+
+export const keyOf = (pair: Pair): string => (isScalar(pair.key) ? valueOf(pair.key) : "");
+
+const print = (doc: Document, style: Style): string =>
+  doc.toString({ ...style, lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+
+/** Texts of several lines between double quotes: the last way to write what a block can't hold. */
+function quotedAll(doc: Document): Document {
+  visit(doc, {
+    Scalar: (_, node) => {
+      if (!valueOf(node).includes("\n")) return;
+      delete node.srcToken;
+      node.type = "QUOTE_DOUBLE";
+    },
+  });
+  return doc;
+}
+
+function says(text: string, meant: string): boolean {
+  try {
+    return meaning(new YamlFile(text).doc.contents) === meant;
+  } catch {
+    return false;
+  }
+}
+
+/** What the server would read of a node, to be compared. Aliases are not followed: they may grow without end. */
+function meaning(node: unknown): string {
+  const anchor = (node as { anchor?: string } | null)?.anchor;
+  const tag = (node as { tag?: string } | null)?.tag;
+  const marks = `${anchor === undefined ? "" : `&${anchor} `}${tag === undefined ? "" : `${tag} `}`;
+  if (isScalar(node)) return `${marks}${isText(node) ? "t" : "p"}${JSON.stringify(valueOf(node))}`;
+  if (isAlias(node)) return `*${node.source}`;
+  if (isSeq(node)) return `${marks}[${node.items.map(meaning).join(",")}]`;
+  if (isMap(node)) return `${marks}{${node.items.map((pair) => `${meaning(pair.key)}:${meaning(pair.value)}`).join(",")}}`;
+  return 'p""';
+}
