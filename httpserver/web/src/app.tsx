@@ -13,9 +13,9 @@ import { JobView } from "./views/job";
 import { Jobs } from "./views/jobs";
 import { Nodes } from "./views/nodes";
 import { QueueView } from "./views/queue";
-import { Submit } from "./views/submit";
 
 // What a user of jobs alone never needs comes when it is opened.
+const Submit = lazy(() => import("./views/submit").then((m) => ({ default: m.Submit })));
 const Images = lazy(() => import("./views/images").then((m) => ({ default: m.Images })));
 const ImageView = lazy(() => import("./views/image").then((m) => ({ default: m.ImageView })));
 const Files = lazy(() => import("./views/files").then((m) => ({ default: m.Files })));

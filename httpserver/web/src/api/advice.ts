@@ -30,7 +30,7 @@ export interface Advice {
   readonly asking: boolean;
 }
 
-/** `file`: the job file as JSON text; empty: not to be asked (yet). What was asked of an older one is called off. */
+/** `file`: the job file; empty: not to be asked (yet). What was asked of an older one is called off. */
 export function useAdvice(file: string): Advice {
   const answer = useQuery({
     queryKey: [...keys.advice, "job", file],
@@ -39,7 +39,7 @@ export function useAdvice(file: string): Advice {
       askJson<Submitted>("POST", "/jobs", {
         query: { dry_run: true },
         body: file,
-        headers: { "Content-Type": "application/json" },
+        headers: { "Content-Type": "application/yaml" },
         signal,
         quiet: true,
       }),

@@ -1,9 +1,9 @@
-import { useState } from "react";
+import { useId, useState } from "react";
 
 import type { ProblemItem } from "../api/client";
 import type { Option } from "../domain/options";
-import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
+import { Messages, aria } from "./field";
 
 const nameOf = (dataset: string): string => dataset.split("@")[0] ?? "";
 
@@ -20,6 +20,7 @@ export function DatasetsField({
   onChange: (chosen: readonly string[]) => void;
 }) {
   const [text, setText] = useState("");
+  const id = useId();
   // One task can't have two versions of one.
   const taken = new Set(chosen.map(nameOf));
   const add = (name: string): void => {
@@ -41,6 +42,7 @@ export function DatasetsField({
       <Combobox
         label="Add a dataset"
         placeholder="add …"
+        about={aria(problems, id)}
         size={18}
         value={text}
         options={(known ?? []).filter((option) => !taken.has(nameOf(option.value)))}
@@ -56,7 +58,7 @@ export function DatasetsField({
           at submit
         </small>
       )}
-      <FieldProblems problems={problems} />
+      <Messages problems={problems} id={id} />
     </div>
   );
 }

@@ -55,7 +55,9 @@ class Writing {
     }
     const blank = blankTask("defaults");
     if (same(before ?? blank, after)) return;
-    this.task(this.mapAt(root, "defaults", ROOT_KEYS, false), before ?? blank, after);
+    const map = this.mapAt(root, "defaults", ROOT_KEYS, false);
+    this.task(map, before ?? blank, after);
+    if (map.items.length === 0) this.drop(root, "defaults");
   }
 
   private tasks(root: YAMLMap, before: readonly TaskForm[], after: readonly TaskForm[]): void {

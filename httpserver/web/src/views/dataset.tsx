@@ -12,7 +12,7 @@ import { Description } from "../components/description";
 import { PublishDialog } from "../components/publish-dialog";
 import { ShareDialog, sharedText } from "../components/share";
 import { tell } from "../components/toasts";
-import { takeIntoDraft } from "../domain/draft";
+import { takeIntoDraft } from "../domain/take";
 import { moment, size } from "../domain/format";
 import { short } from "../domain/image-name";
 import { versionTone } from "./datasets";

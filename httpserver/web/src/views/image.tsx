@@ -11,7 +11,7 @@ import { DeleteDialog } from "../components/delete-dialog";
 import { Description } from "../components/description";
 import { ShareDialog, sharedText } from "../components/share";
 import { tell } from "../components/toasts";
-import { takeIntoDraft } from "../domain/draft";
+import { takeIntoDraft } from "../domain/take";
 import { moment, size } from "../domain/format";
 import { badTag, short } from "../domain/image-name";
 import { visible } from "../domain/paths";
