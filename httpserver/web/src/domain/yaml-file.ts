@@ -40,6 +40,14 @@ export const valueOf = (node: Scalar): string => String(node.value ?? "");
 /** Whether the server reads a text, not a number, a truth value or something that readers disagree on. */
 export const isText = (node: Scalar): boolean => !isPlain(node) || !NO_TEXT.some((pattern) => pattern.test(valueOf(node)));
 
+const escaped = (text: string): string => JSON.stringify(text).replace(ESCAPED, (bad) => `\\u${bad.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** What was typed for a scalar that nobody touched, if that is on one line. */
+function typedOf(item: Scalar): string | null {
+  const token = item.srcToken;
+  return token !== undefined && "source" in token && token.type !== "block-scalar" && !token.source.includes("\n") ? token.source : null;
+}
+
 /** All scalars are texts here: what stands in the file is kept to the letter. */
 const asTyped = {
   tag: "tag:yaml.org,2002:str",
@@ -47,12 +55,10 @@ const asTyped = {
   identify: (value: unknown) => typeof value === "string",
   resolve: (text: string) => text,
   stringify(item: Scalar, context: StringifyContext, onComment?: () => void, onChompKeep?: () => void): string {
-    const token = item.srcToken;
-    if (token !== undefined && "source" in token && token.type !== "block-scalar" && !token.source.includes("\n")) return token.source;
+    const typed = typedOf(item);
+    if (typed !== null) return typed;
     const text = valueOf(item);
-    if (text.search(ESCAPED) >= 0) {
-      return JSON.stringify(text).replace(ESCAPED, (bad) => `\\u${bad.charCodeAt(0).toString(16).padStart(4, "0")}`);
-    }
+    if (text.search(ESCAPED) >= 0) return escaped(text);
     return stringifyString(item as Scalar<string>, context, onComment, onChompKeep);
   },
 };
@@ -60,6 +66,8 @@ const asTyped = {
 export type How = "text" | "number" | "quoted";
 
 interface Style {
+  /** Whether it is JSON on several lines, which stays JSON. */
+  readonly json: boolean;
   readonly indent: number;
   readonly indentSeq: boolean;
   readonly flowCollectionPadding: boolean;
@@ -67,9 +75,11 @@ interface Style {
 
 /** How the lines of a file are laid out, so that new ones look like those that are there. */
 function styleOf(text: string): Style {
+  const bracket = /^\s*[{[]\n([ \t]+)/.exec(text)?.[1];
+  if (bracket !== undefined && isJson(text)) return { json: true, indent: Math.min(8, bracket.length), indentSeq: true, flowCollectionPadding: false };
   const dash = /^tasks:[^\n]*\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)-\s/m.exec(text)?.[1]?.length ?? 2;
   const nested = /^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]/m.exec(text)?.[1]?.length;
-  return { indent: Math.min(8, nested ?? (dash || 2)), indentSeq: dash > 0, flowCollectionPadding: /\{ \S/.test(text) };
+  return { json: false, indent: Math.min(8, nested ?? (dash || 2)), indentSeq: dash > 0, flowCollectionPadding: /\{ \S/.test(text) };
 }
 
 export class YamlFile {
@@ -186,7 +196,8 @@ export class YamlFile {
 
   private typeFor(value: string, how: How, before?: Scalar.Type): Scalar.Type {
     if (how === "number" && NUMBER_LIKE.test(value)) return "PLAIN";
-    if (value.search(ESCAPED) >= 0) return "QUOTE_DOUBLE";
+    // A tab before the first word of a block would count as indentation for the server.
+    if (value.search(ESCAPED) >= 0 || /^[\n ]*\t/.test(value)) return "QUOTE_DOUBLE";
     if (value.includes("\n")) return this.json ? "QUOTE_DOUBLE" : "BLOCK_LITERAL";
     if (before === "QUOTE_SINGLE" || before === "QUOTE_DOUBLE") return before;
     if (how === "quoted" || this.json || value.length > 500) return "QUOTE_DOUBLE";
@@ -264,8 +275,29 @@ const joined = (above: string, below: string | null | undefined): string => (bel
 
 export const keyOf = (pair: Pair): string => (isScalar(pair.key) ? valueOf(pair.key) : "");
 
-const print = (doc: Document, style: Style): string =>
-  doc.toString({ ...style, lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+function print(doc: Document, { json, ...style }: Style): string {
+  if (json) return `${jsonOf(doc.contents, style.indent, "\n")}\n`;
+  return doc.toString({ ...style, lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function jsonOf(node: unknown, indent: number, line: string): string {
+  const deeper = line + " ".repeat(indent);
+  const inside = (open: string, parts: readonly string[], close: string): string =>
+    parts.length === 0 ? open + close : `${open}${deeper}${parts.join(`,${deeper}`)}${line}${close}`;
+  if (isMap(node)) return inside("{", node.items.map((pair) => `${jsonOf(pair.key, indent, deeper)}: ${jsonOf(pair.value, indent, deeper)}`), "}");
+  if (isSeq(node)) return inside("[", node.items.map((item) => jsonOf(item, indent, deeper)), "]");
+  if (!isScalar(node)) return "null";
+  return typedOf(node) ?? (isPlain(node) && isJson(valueOf(node)) ? valueOf(node) : escaped(valueOf(node)));
+}
 
 /** Texts of several lines between double quotes: the last way to write what a block can't hold. */
 function quotedAll(doc: Document): Document {
