@@ -92,8 +92,7 @@ class ResourceSpec:
             form=Form(
                 label="GPU models",
                 place=15,
-                hint="any of these, with commas between",
-                placeholder="A100, H100",
+                hint="any of A100, H100",
                 more=True,
             ),
         ),

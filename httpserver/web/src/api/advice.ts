@@ -12,13 +12,13 @@ const TYPING_MS = 600;
 const AGAIN_MS = 20_000;
 
 /** The last value that stood still for a while; `paused`: it stays as it is. */
-export function useSettled<T>(value: T, paused = false): T {
+export function useSettled<T>(value: T, paused = false, afterMs = TYPING_MS): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
     if (paused) return;
-    const timer = setTimeout(() => setSettled(value), TYPING_MS);
+    const timer = setTimeout(() => setSettled(value), afterMs);
     return () => clearTimeout(timer);
-  }, [value, paused]);
+  }, [value, paused, afterMs]);
   return settled;
 }
 

@@ -16,8 +16,15 @@ export type Read =
   /** Why there is no form for it, as a sentence. */
   | { readonly form: null; readonly why: string; readonly line: number | null };
 
-/** The form of a file, or why it can't have one. Nothing is changed. */
+let last: { readonly text: string; readonly read: Read } | null = null;
+
+/** The form of a file, or why it can't have one. Nothing is changed. The same file is mostly asked for again and again. */
 export function readForm(text: string): Read {
+  if (last?.text !== text) last = { text, read: readAnew(text) };
+  return last.read;
+}
+
+function readAnew(text: string): Read {
   try {
     const reading = new Reading(fileOf(text));
     return { form: reading.job(), notes: reading.notes() };

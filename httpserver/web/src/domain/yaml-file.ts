@@ -265,7 +265,7 @@ export class YamlFile {
     const style = styleOf(before);
     const meant = meaning(this.doc.contents);
     const plain = print(this.doc, style);
-    const kept = keptLines(before, print(new YamlFile(before).doc, style), plain);
+    const kept = keptLines(before, reprinted(before, style), plain);
     const text = [kept, plain].find((one) => says(one, meant)) ?? print(quotedAll(this.doc), style);
     return (this.text.startsWith("\ufeff") ? "\ufeff" : "") + (crlf ? text.replaceAll("\n", "\r\n") : text);
   }
@@ -278,6 +278,14 @@ export const keyOf = (pair: Pair): string => (isScalar(pair.key) ? valueOf(pair.
 function print(doc: Document, { json, ...style }: Style): string {
   if (json) return `${jsonOf(doc.contents, style.indent, "\n")}\n`;
   return doc.toString({ ...style, lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+}
+
+let last: { readonly text: string; readonly printed: string } | null = null;
+
+/** What the printer makes of a file that nobody changed: the same for each key that is typed into its form. */
+function reprinted(text: string, style: Style): string {
+  if (last?.text !== text) last = { text, printed: print(new YamlFile(text).doc, style) };
+  return last.printed;
 }
 
 function isJson(text: string): boolean {

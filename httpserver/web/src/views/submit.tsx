@@ -1,4 +1,4 @@
-import { type FocusEvent, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { type FocusEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
 
 import { ApiError, type ProblemItem, type Submitted, type User, api, toApiError } from "../api/client";
@@ -16,6 +16,8 @@ import { nowhere, placed } from "../domain/places";
 import { readForm } from "../domain/read-form";
 import { forgetTaken, taken } from "../domain/take";
 import { comparison, complete, ownStart } from "../domain/variants";
+
+const FOLLOWS_MS = 150;
 
 interface Outcome {
   readonly error: Error | null;
@@ -101,8 +103,8 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
   const [imageText, setImageText] = useState("");
   const known = useSuggestions(user.name, imageText);
 
-  // The file follows the form as soon as there is time: typing never waits for it.
-  const later = useDeferredValue(draft);
+  // The file follows the form as soon as the keys rest: typing never waits for it.
+  const later = useSettled(draft, false, FOLLOWS_MS);
   const file = useMemo(() => (later.form === null ? "" : fileOf(later)), [later]);
   const notes = useMemo(() => {
     const read = form === null ? null : readForm(draft.text);
