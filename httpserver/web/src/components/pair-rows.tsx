@@ -1,8 +1,7 @@
 import { useId } from "react";
 
 import type { ProblemItem } from "../api/client";
-import { withRow } from "../domain/draft";
-import type { PairRow } from "../domain/form";
+import { type PairRow, withRow } from "../domain/form";
 import { Fixed, Messages, aria } from "./field";
 
 /** Names and values, one a line, each with its messages. */

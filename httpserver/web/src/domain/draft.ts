@@ -1,6 +1,6 @@
 /** What is being written, kept for this tab: a reload, a sign-in or a wrong click loses nothing. */
 import { INPUTS } from "../api/generated/task-fields";
-import { type JobForm, type PairRow, type TaskForm, blankTask, edited, emptyTask } from "./form";
+import { type JobForm, type TaskForm, blankTask, edited, emptyTask } from "./form";
 import { freshId } from "./id";
 import { fromOldDraft } from "./old-draft";
 import { readForm } from "./read-form";
@@ -199,7 +199,3 @@ export function withTaken(draft: Draft, what: Taken): { readonly draft: Draft; r
   const task = edited(first, { ...(image === undefined ? {} : { image }), ...(dataset === undefined ? {} : { datasets }) });
   return { draft: { ...draft, form: { ...form, tasks: [task, ...others] }, requestId: freshId() }, told: "" };
 }
-
-/** Rows with one of them changed: what was typed is a text. */
-export const withRow = (rows: readonly PairRow[], index: number, part: { readonly name?: string; readonly value?: string }): readonly PairRow[] =>
-  rows.map(({ loose, ...row }, i) => (i === index ? { ...row, ...part } : loose ? { ...row, loose } : row));

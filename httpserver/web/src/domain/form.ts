@@ -100,6 +100,10 @@ export function edited(task: TaskForm, part: Partial<TaskForm>): TaskForm {
   return { ...task, ...part, loose: task.loose.filter((field) => !fields.has(field)) };
 }
 
+/** Rows with one of them changed: what was typed is a text. */
+export const withRow = (rows: readonly PairRow[], index: number, part: { readonly name?: string; readonly value?: string }): readonly PairRow[] =>
+  rows.map(({ loose, ...row }, i) => (i === index ? { ...row, ...part } : loose ? { ...row, loose } : row));
+
 /** Renames a task in every need that names it. */
 export function renameTask(job: JobForm, key: string, name: string): JobForm {
   const before = job.tasks.find((t) => t.key === key)?.name;
