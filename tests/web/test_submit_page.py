@@ -68,6 +68,7 @@ def test_form_and_text_are_one_draft_and_comments_stay(
     train.get_by_label("Retries").fill("2")
     prepare.get_by_label("Variable value").nth(1).press_sequentially("!")
     prepare.get_by_label("Variable value").nth(1).press("Backspace")
+    expect(page.locator("[aria-invalid]")).to_have_count(0)  # said of what is no longer there
 
     # A task that needs others can be looked at, too.
     train.get_by_label("CPUs").focus()

@@ -150,6 +150,26 @@ describe("the form", () => {
   });
 });
 
+describe("a message", () => {
+  const problem = (pointer: string): { pointer: string; message: string; line: null; column: null; word: string; allowed: []; suggestion: string } =>
+    ({ pointer, message: "", line: null, column: null, word: "", allowed: [], suggestion: "" });
+  const task = { ...emptyTask("1", "a"), env: [{ name: "A", value: "yes", loose: true as const }, { name: "B", value: "" }] };
+  const form: JobForm = { ...diamond, tasks: [task, emptyTask("2", "b")] };
+  const pointers = ["/name", "/tasks/0/timeout", "/tasks/0/resources/gpus", "/tasks/0/env/A", "/tasks/0/env/B", "/tasks/1"];
+  const places = ["name", "1:timeout", "1:resources/gpus", "1:env/A", "1:env/B", "2"];
+
+  it.each<[string, JobForm, readonly string[]]>([
+    ["nothing", form, []],
+    ["the name", { ...form, name: "e" }, ["name"]],
+    ["a number", { ...form, tasks: [edited(task, { gpus: "9" }), emptyTask("2", "b")] }, ["1:resources/gpus"]],
+    ["a variable that gets its quotes", { ...form, tasks: [{ ...task, env: [{ name: "A", value: "yes" }, { name: "B", value: "" }] }, emptyTask("2", "b")] }, ["1:env/A"]],
+    ["a task that went, while the other moved up", { ...form, tasks: [emptyTask("2", "b")] }, ["1:timeout", "1:resources/gpus", "1:env/A", "1:env/B"]],
+  ])("is gone once its field was changed: %s", (_, now, gone) => {
+    const found = placed(pointers.map(problem), form, now);
+    expect(places.filter((place) => found.at(place).length === 0)).toEqual(gone);
+  });
+});
+
 describe("the graph", () => {
   it("puts what needs others to their right", () => {
     const { tasks } = layout(

@@ -13,17 +13,41 @@ export interface Places {
 const none: readonly ProblemItem[] = [];
 export const nowhere: Places = { at: () => none, rest: none };
 
-/** `form`: as it was when the server was asked; messages stay with its tasks, wherever those go. */
-export function placed(problems: readonly ProblemItem[], form: JobForm | null): Places {
-  if (form === null) return { at: () => none, rest: problems };
+/**
+ * `checked`: the form as it was when the server was asked; messages stay with its tasks, wherever those go. `now`: as it
+ * is; what was said of a field that was changed since is said no more.
+ */
+export function placed(problems: readonly ProblemItem[], checked: JobForm | null, now: JobForm | null = checked): Places {
+  if (problems.length === 0) return nowhere;
+  if (checked === null || now === null) return { at: () => none, rest: problems };
   const found = new Map<string, ProblemItem[]>();
   const rest: ProblemItem[] = [];
   for (const problem of problems) {
-    const place = placeOf(problem, form);
+    const place = placeOf(problem, checked);
     if (place === null) rest.push(problem);
-    else found.set(place, [...(found.get(place) ?? []), problem]);
+    else if (now === checked || contentAt(checked, place) === contentAt(now, place)) found.set(place, [...(found.get(place) ?? []), problem]);
   }
   return { at: (place) => found.get(place) ?? none, rest };
+}
+
+/** What stands at a place, to be compared. */
+function contentAt(form: JobForm, place: string): string {
+  if (place === "name" || place === "priority") return JSON.stringify([form[place], form.loose.includes(place)]);
+  if (place === "code") return form.defaults?.code ?? "";
+  const [key = "", field] = divided(place, ":");
+  const task = key === "defaults" ? form.defaults : form.tasks.find((one) => one.key === key);
+  if (!task) return "gone";
+  if (field === undefined) return JSON.stringify(task);
+  const [list = "", name] = divided(field, "/");
+  if (list === "env" || list === "ulimits") return JSON.stringify(name === undefined ? task[list] : task[list].filter((row) => row.name === name));
+  if (list === "needs") return JSON.stringify(name === undefined ? task.needs : task.needs.filter((need) => need.task === name));
+  const input = list === "resources" ? (name ?? "") : list;
+  return JSON.stringify([task[input as keyof TaskForm], task.loose.includes(field), input === "command" ? task.mode : ""]);
+}
+
+function divided(text: string, sign: string): [string, string | undefined] {
+  const at = text.indexOf(sign);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
 const steps = (pointer: string): string[] =>

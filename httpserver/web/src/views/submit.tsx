@@ -93,7 +93,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
     });
   }, [clone, cloned]);
 
-  const places = useMemo(() => (form === null ? nowhere : placed(outcome.problems, outcome.form)), [form === null, outcome]);
+  const places = useMemo(() => (form === null ? nowhere : placed(outcome.problems, outcome.form, form)), [form, outcome]);
 
   // What is wrong may lie far above the buttons.
   useEffect(() => {
