@@ -1,7 +1,7 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 
 import { type Option, grouped, matching } from "../domain/options";
-import type { Aria } from "./field";
+import type { Aria } from "./form-field";
 
 /** So many are drawn: who has more types a word. */
 const SHOWN = 60;

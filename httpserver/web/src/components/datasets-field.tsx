@@ -3,7 +3,7 @@ import { useId, useState } from "react";
 import type { ProblemItem } from "../api/client";
 import type { Option } from "../domain/options";
 import { Combobox } from "./combobox";
-import { Messages, aria } from "./field";
+import { Messages, aria } from "./form-field";
 
 const nameOf = (dataset: string): string => dataset.split("@")[0] ?? "";
 

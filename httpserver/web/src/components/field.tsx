@@ -1,55 +1,52 @@
 import { type ReactNode, useId } from "react";
 
-import type { ProblemItem } from "../api/client";
-import { FieldProblems } from "./basics";
+import { ApiError, type ProblemItem } from "../api/client";
+import { Failure, FieldProblems } from "./basics";
 
-export interface Aria {
-  readonly "aria-invalid"?: true;
-  readonly "aria-describedby"?: string;
+const problemsAt = (error: Error | null, at: string): readonly ProblemItem[] =>
+  error instanceof ApiError ? error.problems.filter((problem) => problem.pointer === at) : [];
+
+export interface FieldProps {
+  readonly id: string;
+  readonly "aria-invalid": boolean;
+  readonly "aria-describedby": string | undefined;
 }
 
-/** What tells a field's messages to those who don't see them beside it; `id`: of what `Messages` draws. */
-export const aria = (problems: readonly ProblemItem[], id: string): Aria =>
-  problems.length > 0 ? { "aria-invalid": true, "aria-describedby": id } : {};
-
-export function Messages({ problems, id }: { problems: readonly ProblemItem[]; id: string }) {
-  if (problems.length === 0) return null;
-  return (
-    <span id={id} className="messages">
-      <FieldProblems problems={problems} />
-    </span>
-  );
-}
-
-/** A field whose value only the file can show. */
-export function Fixed({ why }: { why: string }) {
-  return <small className="note">Change it as YAML: {why}.</small>;
-}
-
-/** A label, its field and what is wrong with it. */
+/** A field with its name above it, and what is wrong with it below. `at`: what the server calls it, such as /name. */
 export function Field({
   label,
-  problems,
+  at,
+  error,
+  wrong = "",
   hint,
-  fixed,
   children,
 }: {
   label: string;
-  problems: readonly ProblemItem[];
+  at: string;
+  error: Error | null;
+  /** What the page knows by itself. */
+  wrong?: string;
   hint?: string;
-  fixed?: string | undefined;
-  children: (aria: Aria) => ReactNode;
+  children: (props: FieldProps) => ReactNode;
 }) {
   const id = useId();
+  const problems = problemsAt(error, at);
+  const bad = wrong !== "" || problems.length > 0;
   return (
-    <label className={problems.length > 0 ? "wrong" : ""}>
-      <span>
-        {label}
-        {hint && <small> {hint}</small>}
-      </span>
-      {children(aria(problems, id))}
-      {fixed !== undefined && <Fixed why={fixed} />}
-      <Messages problems={problems} id={id} />
-    </label>
+    <div className={bad ? "block field wrong" : "block field"}>
+      <label htmlFor={id}>{label}</label>
+      {children({ id, "aria-invalid": bad, "aria-describedby": bad || hint !== undefined ? `${id}-about` : undefined })}
+      <div id={`${id}-about`} role={bad ? "alert" : undefined}>
+        {hint !== undefined && <small className="note">{hint}</small>}
+        {wrong !== "" && <small className="wrong-text">{wrong}</small>}
+        <FieldProblems problems={problems} />
+      </div>
+    </div>
   );
+}
+
+/** What stands beside none of the fields `at`. */
+export function OtherFailure({ error, at }: { error: Error | null; at: readonly string[] }) {
+  if (error === null || (error instanceof ApiError && error.problems.length > 0 && error.problems.every((p) => at.includes(p.pointer)))) return null;
+  return <Failure error={error} />;
 }

@@ -7,7 +7,7 @@ import { freshId } from "../domain/id";
 import type { Option } from "../domain/options";
 import type { Places } from "../domain/places";
 import { CodeFieldset } from "./code-field";
-import { Field } from "./field";
+import { Field } from "./form-field";
 import { TaskFields } from "./task-fields";
 
 const NO_ADVICE: readonly TimeoutAdvice[] = [];

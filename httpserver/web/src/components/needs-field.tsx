@@ -2,7 +2,7 @@ import { useId } from "react";
 
 import type { NeedOn, ProblemItem } from "../api/client";
 import type { NeedRow } from "../domain/form";
-import { Fixed, Messages, aria } from "./field";
+import { Fixed, Messages, aria } from "./form-field";
 
 /** Which tasks have to end first, and how. */
 export function NeedsField({

@@ -2,7 +2,7 @@ import { useId } from "react";
 
 import type { ProblemItem } from "../api/client";
 import { type PairRow, withRow } from "../domain/form";
-import { Fixed, Messages, aria } from "./field";
+import { Fixed, Messages, aria } from "./form-field";
 
 /** Names and values, one a line, each with its messages. */
 export function PairRows({

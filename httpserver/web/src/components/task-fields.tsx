@@ -7,7 +7,7 @@ import type { Option } from "../domain/options";
 import type { Places } from "../domain/places";
 import { Combobox } from "./combobox";
 import { DatasetsField } from "./datasets-field";
-import { Field, Fixed, Messages, aria } from "./field";
+import { Field, Fixed, Messages, aria } from "./form-field";
 import { NeedsField } from "./needs-field";
 import { PairRows } from "./pair-rows";
 import { TimeoutHint } from "./timeout-advice";
