@@ -8,6 +8,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, Request, expect
 
 from tests.support.cluster import Cluster
+
 from .conftest import ask
 
 FILE = """\
