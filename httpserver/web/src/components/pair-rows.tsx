@@ -24,7 +24,7 @@ export function PairRows({
   const names = words.names;
   return (
     <>
-      {shared.length > 0 && <p className="note">And those of all tasks: {shared.join(", ")}.</p>}
+      {shared.length > 0 && <p className="note">And those of all tasks: <bdi>{shared.map((name) => name.slice(0, 60)).join(", ")}</bdi>.</p>}
       {rows.map((row, i) => {
         const problems = problemsAt(row.name);
         const at = `${id}-${i}`;

@@ -34,6 +34,9 @@ interface Props {
   readonly onLook: (task: TaskForm) => void;
 }
 
+/** Of a name that goes on for ever the beginning. */
+const short = (name: string): string => (name.length > 80 ? `${name.slice(0, 77)}...` : name);
+
 /** An input as the server's table describes it. */
 export function PlainInput({
   input,
@@ -113,7 +116,7 @@ export const TaskFields = memo(function TaskFields({
   return (
     <fieldset className="task-fields" onFocus={() => onLook(task)}>
       <legend>
-        <bdi>{shared ? "All tasks" : task.name || "task"}</bdi>
+        <bdi>{shared ? "All tasks" : short(task.name) || "task"}</bdi>
       </legend>
       {shared && <p className="note">What a task leaves empty it has from here. Variables and limits of both hold.</p>}
       <Messages problems={places.at(task.key)} id={`${imageField}-all`} />
@@ -223,8 +226,8 @@ export const TaskFields = memo(function TaskFields({
         </div>
       </Folded>
       {removable && (
-        <button type="button" className="quiet" title="With the comments that stand in it" onClick={() => onRemove(task)}>
-          Remove this task
+        <button type="button" className="quiet" onClick={() => onRemove(task)}>
+          {task.comments ? "Remove this task and its comments in the file" : "Remove this task"}
         </button>
       )}
     </fieldset>

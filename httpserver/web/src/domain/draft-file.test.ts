@@ -93,13 +93,20 @@ describe("a file in the form", () => {
     ["the name, and the needs of it", (form) => renameTask(form, "file-0", "clean"), ["  - name: prepare", "    needs: [prepare]              # the same as {prepare: success}", "    needs: {prepare: success, train: any}"], ["  - name: clean", "    needs: [clean] # the same as {prepare: success}", "    needs: {clean: success, train: any}"]],
   ])("%s, and no other line changes", (_, change, gone, come) => expect(lines(FILE, changed(FILE, change))).toEqual([gone, come]));
 
+  it("what is said of a field that is emptied stays, above the next one", () => {
+    const text = "tasks:\n  - name: a\n    # why twice\n    retries: 2 # flaky\n    needs:\n      - b # first\n      - c\n    command:\n      - x # program\n    timeout: 1m\n";
+    const after = changed(text, (form) => withTask(form, 0, { retries: "", needs: (form.tasks[0]?.needs ?? []).slice(1), mode: "script", command: "echo" }));
+    expect(after).toBe("tasks:\n  - name: a\n    # why twice\n    # flaky\n    needs:\n      - c\n      # first\n    # program\n    command: echo\n    timeout: 1m\n");
+    expect(formOf(text).tasks[0]?.comments).toBe(true);
+  });
+
   it("takes a task out and another in, and leaves the others alone", () => {
     const text = changed(FILE, (form) => {
       const left = removeTask(form, "file-0");
       return { ...left, tasks: [...left.tasks, { ...emptyTask("new", "after"), command: "echo 'a: b'\ntrue\n", env: [{ name: "__proto__", value: "no" }] }] };
     });
     const [gone, come] = lines(FILE, text);
-    expect(come.slice(0, 3)).toEqual(["    needs: {train: any}", "  - name: after", "    command: |"]);
+    expect(come.slice(0, 4)).toEqual(["    # the same as {prepare: success}", "    needs: {train: any}", "  - name: after", "    command: |"]);
     expect(gone).not.toContain("    retries: 2                    # flaky");
     expect(formOf(text).tasks[2]?.env).toEqual([{ at: 0, name: "__proto__", value: "no" }]);
     expect(text).toContain("# the end");

@@ -42,6 +42,8 @@ export interface TaskForm extends Readonly<Record<InputKey, string>>, Placed {
   readonly needs: readonly NeedRow[];
   /** NAME, or NAME@VERSION. */
   readonly datasets: readonly string[];
+  /** Comments stand in it in the file: they go with it. */
+  readonly comments?: true;
   /** Fields that the file writes as something else, such as a number for a text; one that is edited is no longer here. */
   readonly loose: readonly string[];
   /** Fields with what the form can't show, and why; they stay in the file as they are. */

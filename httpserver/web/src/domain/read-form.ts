@@ -3,7 +3,7 @@ import { type Pair, type YAMLMap, isMap, isScalar, isSeq, visit } from "yaml";
 
 import { INPUTS, TASK_KEYS, type TaskInput } from "../api/generated/task-fields";
 import { type JobForm, MOST_TASKS, type NeedRow, type PairRow, type TaskForm, blankTask, fieldOf } from "./form";
-import { CantShow, YamlFile, isText, keyOf, valueOf } from "./yaml-file";
+import { CantShow, YamlFile, commentsOf, isText, keyOf, valueOf } from "./yaml-file";
 
 /** A longer file is one that a program wrote: reading it at each key would hold the page up. */
 const MOST_CHARACTERS = 600_000;
@@ -109,7 +109,7 @@ class Reading {
       tasks: items.map((item, index) => {
         const task = this.file.resolved(item);
         if (!isMap(task)) throw new CantShow(`Task ${index + 1} is ${kindOf(task)}, not a mapping with a name.`, this.file.lineOf(item));
-        return { ...this.task(task, `task ${index + 1}`, `file-${index}`), at: index };
+        return { ...this.task(task, `task ${index + 1}`, `file-${index}`), at: index, ...(commentsOf(task).length > 0 ? { comments: true as const } : {}) };
       }),
     };
   }

@@ -4,7 +4,7 @@ import { type Node, Pair, type Scalar, YAMLMap, type YAMLSeq, isMap, isScalar, i
 import { INPUTS, TASK_KEYS, type TaskInput } from "../api/generated/task-fields";
 import { type JobForm, type NeedRow, type PairRow, type TaskForm, argv, blankTask, fieldOf } from "./form";
 import { readForm } from "./read-form";
-import { type How, YamlFile, isText, keyOf, valueOf } from "./yaml-file";
+import { type How, YamlFile, commentsOf, isText, keyOf, valueOf } from "./yaml-file";
 
 const ROOT_KEYS = ["version", "name", "priority", "defaults", "tasks"] as const;
 const RESOURCE_KEYS = INPUTS.filter((input: TaskInput) => input.under === "resources").map((input) => input.key);
@@ -185,6 +185,8 @@ class Writing {
     });
     const gone = left.filter((item) => item !== null);
     for (const item of gone) this.file.leaving(item);
+    const said = list.flow ? "" : gone.slice(values.length - kept.filter((item) => item !== null).length).flatMap(commentsOf).join("\n");
+    if (said !== "") list.comment = list.comment ? `${list.comment}\n${said}` : said;
     list.items = values.map((value, index) => {
       const item = kept[index] ?? gone.shift() ?? this.file.scalar(value);
       if (!isScalar(item)) return kept[index] ?? this.file.scalar(value);

@@ -237,23 +237,25 @@ export class YamlFile {
     map.items.splice(place, 0, new Pair(this.key(name), value));
   }
 
-  /** Takes a pair out; what was said above it goes to the next one. */
+  /** Takes a pair out; what was said about it goes to the next one. */
   remove(map: YAMLMap, pair: Pair): void {
     this.leaving(pair.value);
     const index = map.items.indexOf(pair);
-    const above = (pair.key as Node | null)?.commentBefore;
+    const said = [...commentsOf(pair.key), ...commentsOf(pair.value)].join("\n");
     map.items.splice(index, 1);
-    if (!above) return;
+    if (said === "") return;
     const next = map.items[index]?.key as Node | undefined;
-    if (next) next.commentBefore = joined(above, next.commentBefore);
-    else map.comment = joined(above, map.comment);
+    if (next) next.commentBefore = joined(said, next.commentBefore);
+    else map.comment = joined(said, map.comment);
   }
 
-  /** Puts another node in the place of a value, with the comments of the old one. */
+  /** Puts another node in the place of a value, with what was said about the old one. */
   replace(pair: Pair, value: Node): void {
     this.leaving(pair.value);
     const old = pair.value as Node | null;
-    if (old?.commentBefore) value.commentBefore = old.commentBefore;
+    const inside = commentsOf(old).filter((said) => said !== old?.comment);
+    const key = pair.key as Node | null;
+    if (inside.length > 0 && key) key.commentBefore = joined(inside.join("\n"), key.commentBefore);
     if (old?.comment) value.comment = old.comment;
     pair.value = value;
   }
@@ -272,6 +274,18 @@ export class YamlFile {
 }
 
 const joined = (above: string, below: string | null | undefined): string => (below ? `${above}\n${below}` : above);
+
+/** All comments in and at a node, in their order. */
+export function commentsOf(node: unknown): string[] {
+  const found: string[] = [];
+  if (node === null || typeof node !== "object") return found;
+  visit(node as Node, {
+    Node: (_, { commentBefore, comment }) => {
+      for (const one of [commentBefore, comment]) if (one) found.push(one);
+    },
+  });
+  return found;
+}
 
 export const keyOf = (pair: Pair): string => (isScalar(pair.key) ? valueOf(pair.key) : "");
 
