@@ -61,7 +61,7 @@ class ResourceSpec:
             default_about="half of `memory`",
             foreign=("shm_size", "shared_memory"),
             wire="shm_bytes",
-            form=Form(label="Shared memory", place=14, hint="/dev/shm", width=8, more=True),
+            form=Form(label="Shared memory", place=14, hint="/dev/shm", width=12, more=True),
         ),
     )
     gpus: int = field(

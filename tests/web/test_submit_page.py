@@ -42,7 +42,8 @@ def test_form_and_text_are_one_draft_and_comments_stay(
     expect(page.get_by_label("Job name")).to_have_value("nightly")
     train = page.locator("fieldset.task-fields", has=page.get_by_text("train", exact=True)).last
     expect(train.get_by_label("CPUs")).to_have_value("1.50")
-    expect(train.get_by_label("Timeout")).to_have_attribute("placeholder", "10m (of all tasks)")
+    expect(train.get_by_label("Timeout")).to_have_attribute("placeholder", "10m")
+    expect(train.get_by_label("Image", exact=True)).to_have_attribute("placeholder", "scripted (of all tasks)")
     prepare = page.locator("fieldset.task-fields").nth(1)
     expect(prepare.get_by_label("Variable value").nth(1)).to_have_value("yes")
 

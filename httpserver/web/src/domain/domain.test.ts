@@ -71,7 +71,7 @@ describe("the form", () => {
     const task = { ...emptyTask("1", "a"), timeout: "", gpus: "", command: "true" };
     expect(holding(task, defaults)).toMatchObject({ timeout: "2h", image: "img", gpus: "", command: "true" });
     const [timeout, retries] = [INPUTS[0], INPUTS[1]];
-    expect([told(timeout, defaults), told(retries, defaults), told(timeout, null)]).toEqual(["2h (of all tasks)", "0", ""]);
+    expect([told(timeout, defaults), told(retries, defaults), told(timeout, null)]).toEqual(["2h", "0", ""]);
     expect(edited({ ...task, loose: ["image", "resources/cpus"] }, { cpus: "1" }).loose).toEqual(["image"]);
   });
 

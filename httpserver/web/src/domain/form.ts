@@ -140,5 +140,6 @@ export function holding(task: TaskForm, defaults: TaskForm | null): TaskForm {
 /** What an input shows while it is empty: what then holds. */
 export function told(input: TaskInput, defaults: TaskForm | null): string {
   const shared = defaults?.[input.key as InputKey] ?? "";
-  return shared === "" ? input.placeholder || input.otherwise : `${shared} (of all tasks)`;
+  if (shared === "") return input.placeholder || input.otherwise;
+  return input.width === null ? `${shared} (of all tasks)` : shared;
 }
