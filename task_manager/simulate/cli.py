@@ -15,6 +15,7 @@ from headway.cli.common import output_option, print_json, safe, table, whole_fil
 from headway.units import BadValue, counted
 
 from . import cluster_spec, comparison
+from .formats import recognition
 
 _STDIO = Path("-")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
@@ -85,8 +86,16 @@ def _factor(text: str) -> float:
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="CSV with a row a task (columns submit_s, runtime_s, gpus …); a workflow if it ends in .json; - for standard "
-    "input.",
+    help="A trace (CSV with columns submit_s, runtime_s, gpus …; SWF; sacct -P; Philly, Helios, PAI) or a workflow, "
+    "also as .gz; - for standard input.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("auto", *recognition.NAMES)),
+    default="auto",
+    show_default=True,
+    help="Format of the traces; auto: by looking.",
 )
 @click.option(
     "--dag",
@@ -134,6 +143,11 @@ def _factor(text: str) -> float:
     help="Multiplies all timeouts; a blank timeout means the run time.",
 )
 @click.option(
+    "--skip-too-large",
+    is_flag=True,
+    help="Leave out tasks that no node could ever run, and count them. Otherwise the trace is refused.",
+)
+@click.option(
     "--starts",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
@@ -146,7 +160,7 @@ def _factor(text: str) -> float:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write plots as SVG into this folder.",
 )
-@click.argument("more_policies", nargs=-1, metavar="[POLICY]...")
+@click.argument("more", nargs=-1, metavar="[FILE|POLICY]...")
 @output_option
 def simulate(
     traces: tuple[Path, ...],
@@ -158,7 +172,9 @@ def simulate(
     timeout_factor: float,
     starts: Path | None,
     plots: Path | None,
-    more_policies: tuple[str, ...],
+    more: tuple[str, ...],
+    form: str,
+    skip_too_large: bool,
     output: str,
 ) -> None:
     """Run a trace under one or several policies, with the code that serves the live queue, and compare them.
@@ -168,19 +184,29 @@ def simulate(
     \b
       headway usage --trace - | headway simulate --trace - --policy fifo aging_sjf --nodes 2x8
     """
-    dags = (*((path, 0.0) for path in traces if path.suffix.lower() == ".json"), *dags)
-    traces = tuple(path for path in traces if path.suffix.lower() != ".json")
+    files = tuple(word for word in more if word == "-" or (Path(word).is_file() and not comparison.is_policy(word)))
+    traces = (*(Path(word) for word in files), *traces)
+    more_policies = tuple(word for word in more if word not in files)
+    if more_policies and not policies:
+        raise click.UsageError(
+            f"what is {more_policies[0]!r}? Policies are named with --policy, and no such file is here"
+        )
     if not traces and not dags:
         raise click.UsageError("name what to run: --trace FILE.csv or --dag FILE.json")
-    if more_policies and not policies:
-        raise click.UsageError(f"what is {more_policies[0]!r}? Policies are named with --policy")
     try:
         contestants = comparison.parse_contestants((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
     _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)
     simulation = comparison.load(
-        traces, dags, cluster=nodes, contestants=contestants, timeout_factor=timeout_factor, promises=promises
+        traces,
+        dags,
+        cluster=nodes,
+        contestants=contestants,
+        timeout_factor=timeout_factor,
+        promises=promises,
+        form="" if form == "auto" else form,
+        skip_too_large=skip_too_large,
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)

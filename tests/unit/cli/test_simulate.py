@@ -262,3 +262,52 @@ def test_a_terminal_sees_a_progress_bar(trace):
         shown = screen.read(65536)
     assert json.loads(done.stdout)[0]["tasks"] == 20
     assert b"simulated tasks" in shown
+
+
+SWF = "".join(
+    f"{i} {10 * i} -1 100 {n} -1 -1 {n} 200 -1 1 {i % 2} 1 1 1 1 -1 -1\n" for i, n in enumerate((1, 2, 9, 2), 1)
+)
+
+
+def test_a_log_of_another_program_is_a_plain_argument_and_says_how_it_was_read(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text("; UnixStartTime: 0\n" + SWF)
+    status, out, message = headway(log, "--nodes", "1x4", "-o", "json")
+    assert (status, out) == (4, "")
+    assert "log.swf, row 3 (line 4), column gpus: 9 GPUs wanted" in message
+    assert "--skip-too-large leaves such tasks out" in message
+    status, out, err = headway(log, "--nodes", "1x4", "--skip-too-large", "-o", "json")
+    assert (status, json.loads(out)[0]["tasks"]) == (0, 3)
+    assert err.splitlines() == [
+        "headway: log.swf is read as SWF, by its lines of 18 numbers.",
+        "headway: 1 task of 4 is left out: no node of 1x4 could ever run it (first: log.swf, row 3 (line 4)).",
+        "headway: A job of SWF names processors: they are taken as GPUs of one node.",
+    ]
+    # Machines without GPUs run it on their CPUs.
+    status, out, err = headway(log, "--nodes", "1x0:cpus=16", "--format", "swf", "-o", "json")
+    assert (status, json.loads(out)[0]["tasks"]) == (0, 4)
+    assert err.splitlines() == ["headway: A job of SWF names processors: they are taken as CPUs of one node."]
+    assert "none" not in headway(log, "--nodes", "1x0", "--skip-too-large")[2].lower()
+    assert (
+        "All 4 tasks are too large for 1x0:cpus=0.5" in headway(log, "--nodes", "1x0:cpus=0.5", "--skip-too-large")[2]
+    )
+
+
+def test_what_needs_a_task_that_is_left_out_is_left_out_too(tmp_path):
+    flow = tmp_path / "flow.json"
+    flow.write_text(
+        '{"tasks": [{"name": "a", "runtime_s": 2}, {"name": "b", "runtime_s": 2, "gpus": 9, "depends_on": ["a"]}, '
+        '{"name": "c", "runtime_s": 2, "depends_on": ["b"]}, {"name": "d", "runtime_s": 2, "depends_on": ["a"]}]}'
+    )
+    starts = tmp_path / "starts.csv"
+    status, _, err = headway(flow, "--nodes", "1x4", "--skip-too-large", "--starts", starts)
+    assert (status, starts.read_text()) == (0, "id,aging_sjf\nflow/a,0.000000\nflow/d,2.000000\n")
+    assert "2 tasks of 4 are left out" in err
+
+
+def test_tasks_without_a_user_are_counted(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("submit_s,runtime_s,gpus,user\n0,1,1,ann\n1,1,1,\n2,1,1,\n")
+    _, _, err = headway(path, "--policy", "fair", "--nodes", "1x1")
+    assert err.splitlines() == ["headway: 2 tasks of 3 name no user: to `fair` they are of one without a name."]
+    assert headway(path, "--policy", "fifo", "--nodes", "1x1")[2] == ""
