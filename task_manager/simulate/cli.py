@@ -143,6 +143,11 @@ def _factor(text: str) -> float:
     help="Multiplies all timeouts; a blank timeout means the run time.",
 )
 @click.option(
+    "--as-live",
+    is_flag=True,
+    help="Book what the live plan books for each task: its timeout, and the time for start and stop from headway.toml.",
+)
+@click.option(
     "--skip-too-large",
     is_flag=True,
     help="Leave out tasks that no node could ever run, and count them. Otherwise the trace is refused.",
@@ -175,6 +180,7 @@ def simulate(
     more: tuple[str, ...],
     form: str,
     skip_too_large: bool,
+    as_live: bool,
     output: str,
 ) -> None:
     """Run a trace under one or several policies, with the code that serves the live queue, and compare them.
@@ -207,6 +213,7 @@ def simulate(
         promises=promises,
         form="" if form == "auto" else form,
         skip_too_large=skip_too_large,
+        booked_s=_booked_live() if as_live else (0.0, 0.0),
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)
@@ -232,6 +239,27 @@ def simulate(
         print_json([result.to_json() for result in results])
     else:
         _print_table(results, err=starts == _STDIO)
+
+
+def _booked_live() -> tuple[float, float]:
+    """What the live plan books for a start and a stop, in seconds, by the configuration of this machine, if it has one.
+
+    Raises:
+        ConfigInvalid: it can't be read.
+    """
+    from headway.config import default_path, load
+
+    from ..app import settings_of
+    from ..engine.pass_input import pass_settings
+
+    path = default_path()
+    # The services' secret is asked for by every configuration, and no business of a simulation.
+    config = load(path if path.exists() else None, overrides={"cluster.token": "-" * 32}).config
+    settings = pass_settings(settings_of(config))
+    start_s, stop_s = settings.start_limit_s, settings.stop_limit_s
+    booked = f"{start_s:g} s for its start and {stop_s:g} s for its stop"
+    click.echo(f"headway: as live, each task books {booked}, on top of its timeout.", err=True)
+    return start_s, stop_s
 
 
 def _check_files(sources: Sequence[Path], starts: Path | None, plots: Path | None, output: str) -> None:

@@ -72,6 +72,8 @@ class Simulation:
     contestants: tuple[Contestant, ...]
     notes: tuple[str, ...] = ()
     promises: bool = True
+    booked_start_s: float = 0.0  # on top of each timeout, as the live plan books it
+    booked_stop_s: float = 0.0
 
     @property
     def total(self) -> int:
@@ -85,11 +87,17 @@ class Simulation:
             StuckError: a pass starts none of the waiting tasks, and nothing else can happen.
         """
         results = []
-        promised = self.promises and promises_matter(self.tasks, self.cluster)
+        padding_s = self.booked_start_s + self.booked_stop_s
+        promised = self.promises and (padding_s > 0 or promises_matter(self.tasks, self.cluster))
         for contestant in self.contestants:
             policy = _policy(contestant.policy)
             estimates = promised and _promises(contestant, policy)
-            settings = PassSettings(discipline=contestant.discipline, estimates=estimates)
+            settings = PassSettings(
+                discipline=contestant.discipline,
+                estimates=estimates,
+                start_limit_s=self.booked_start_s,
+                stop_limit_s=self.booked_stop_s,
+            )
             cluster = SimulatedCluster(self.tasks, self.cluster, policy, settings, scheduling_pass.plan_pass)
             outcome = cluster.run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
@@ -143,11 +151,13 @@ def load(
     promises: bool = True,
     form: str = "",
     skip_too_large: bool = False,
+    booked_s: tuple[float, float] = (0.0, 0.0),
 ) -> Simulation:
     """Reads all files and merges their tasks into one workload.
 
     ``dags`` come with the second of their submission. ``form`` is the format of the traces; empty: it is found by
     looking. With ``skip_too_large`` tasks that no node could ever run are left out, and a note counts them.
+    ``booked_s``: what is booked for the start and the stop of each task, on top of its timeout.
 
     Raises:
         TraceInvalid: a file can't be simulated on this cluster.
@@ -173,7 +183,7 @@ def load(
         taken = "GPUs" if cluster.gpus else "CPUs"
         notes.append(f"A job of SWF names processors: they are taken as {taken} of one node.")
     notes += _notes_on_users(records, contestants)
-    return Simulation(tasks, tuple(order), cluster, contestants, tuple(notes), promises)
+    return Simulation(tasks, tuple(order), cluster, contestants, tuple(notes), promises, *booked_s)
 
 
 def _read(

@@ -311,3 +311,20 @@ def test_tasks_without_a_user_are_counted(tmp_path):
     _, _, err = headway(path, "--policy", "fair", "--nodes", "1x1")
     assert err.splitlines() == ["headway: 2 tasks of 3 name no user: to `fair` they are of one without a name."]
     assert headway(path, "--policy", "fifo", "--nodes", "1x1")[2] == ""
+
+
+def test_as_live_takes_what_the_configuration_books(tmp_path, monkeypatch):
+    path, toml = tmp_path / "t.csv", tmp_path / "headway.toml"
+    path.write_text(HEADER + "0,100,100,1\n1,5,5,2\n2,60,60,1\n")
+    toml.write_text("[task_manager]\nbooked_start_s = 5\nbooked_stop_s = 1\n")
+    monkeypatch.setenv("HEADWAY_CONFIG", str(toml))
+    status, _, err = headway(path, "--nodes", "1x2", "--as-live")
+    assert (status, err) == (
+        0, "headway: as live, each task books 5 s for its start and 1 s for its stop, on top of its timeout.\n"
+    )  # fmt: skip
+    monkeypatch.setenv("HEADWAY_CONFIG", str(tmp_path / "missing.toml"))
+    assert "60 s for its start and 30 s for its stop" in headway(path, "--nodes", "1x2", "--as-live")[2]
+    toml.write_text("[task_manager]\nbooked_start_s = -5\n")
+    monkeypatch.setenv("HEADWAY_CONFIG", str(toml))
+    status, _, message = headway(path, "--nodes", "1x2", "--as-live")
+    assert (status, "booked_start_s" in message) == (2, True)
