@@ -16,6 +16,7 @@ from headway.ids import NodeId, TaskId
 from ..model import Gpu, Task
 from ..order.policy import ClusterView, Policy
 from ..order.queue import TaskQueue
+from ..order.recent_timeouts import RecentTimeouts
 from ..planning.bookings import Booking, Reservation
 from ..planning.pass_model import PassInput, PassSettings, Placement, Plan
 from ..planning.placement import FreeResources, full_capacity
@@ -59,9 +60,13 @@ class SimulatedCluster:
         self._submit_at = [self._clock.at(item.task.submitted_at) for item in workload]
         self._run = [ticks(item.run_s) for item in workload]
         self._for_policy = {task.id: in_seconds(task) for task in self._ticked}
+        self._recent = RecentTimeouts()
         self._policy = PolicyInSeconds(policy, self._for_policy)
         self._settings = replace(
-            settings, start_limit_s=ticks(settings.start_limit_s), stop_limit_s=ticks(settings.stop_limit_s)
+            settings,
+            start_limit_s=ticks(settings.start_limit_s),
+            stop_limit_s=ticks(settings.stop_limit_s),
+            slack_s=ticks(settings.slack_s),
         )
         self._planner = planner
         self._gpus = cluster.gpus
@@ -149,9 +154,12 @@ class SimulatedCluster:
 
     def _enqueue(self, i: int, now: int) -> None:
         task = self._ticked[i]
+        self._recent.add(seconds(task.timeout_s))
+        self._for_policy[task.id] = replace(
+            self._for_policy[task.id], queued_at=seconds(now), mean_timeout_s=self._recent.mean_s
+        )
         if task.queued_at != now:
             task = replace(task, queued_at=now)
-            self._for_policy[task.id] = in_seconds(task)
         self._queued_at[i] = now
         self._tasks[task.id] = task
         self._queue.add(task, runnable=True)
@@ -199,7 +207,7 @@ class SimulatedCluster:
         task = self._tasks.pop(placement.task_id)
         self._queue.remove(task.id)
         self._reservations.pop(task.id, None)
-        if now > self._promises.pop(task.id, now):
+        if now >= self._promises.pop(task.id, now) + 1:
             self._missed += 1
         self._free_on[placement.node_id].take(task.shape, placement.gpu_uuids)
         for uuid in placement.gpu_uuids:
