@@ -14,7 +14,7 @@ import click
 from headway.cli.common import output_option, print_json, safe, table, whole_file
 from headway.units import BadValue, counted
 
-from . import cluster_spec, comparison
+from . import cluster_spec, comparison, tuning
 from .formats import recognition
 
 _STDIO = Path("-")
@@ -35,6 +35,9 @@ _ROWS = (
     ("makespan_s", "makespan", True),
     ("utilisation", "utilisation", False),
 )
+
+# What `--tune` shows of each policy.
+_TUNED = ("mean_wait_s", "p95_wait_s", "max_wait_s", "mean_bounded_slowdown")
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]
@@ -153,6 +156,11 @@ def _factor(text: str) -> float:
     help="Leave out tasks that no node could ever run, and count them. Otherwise the trace is refused.",
 )
 @click.option(
+    "--tune",
+    is_flag=True,
+    help="Try the usual policies and constants beside the present one (the first --policy); say which are no worse.",
+)
+@click.option(
     "--starts",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
@@ -181,6 +189,7 @@ def simulate(
     form: str,
     skip_too_large: bool,
     as_live: bool,
+    tune: bool,
     output: str,
 ) -> None:
     """Run a trace under one or several policies, with the code that serves the live queue, and compare them.
@@ -197,6 +206,8 @@ def simulate(
         raise click.UsageError(
             f"what is {more_policies[0]!r}? Policies are named with --policy, and no such file is here"
         )
+    if tune and len(disciplines) > 1:
+        raise click.UsageError("--tune compares policies under one --discipline")
     if not traces and not dags:
         raise click.UsageError("name what to run: --trace FILE.csv or --dag FILE.json")
     try:
@@ -217,6 +228,8 @@ def simulate(
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)
+    if tune:
+        simulation = tuning.to_tune(simulation)
     with _progress(simulation.total) as on_ended:
         results = simulation.run(on_ended)
     for result in results:
@@ -235,7 +248,9 @@ def simulate(
         for name, svg in simulation.plots(results).items():
             with whole_file(plots / name) as file:
                 file.write(svg.encode())
-    if output == "json":
+    if tune:
+        _print_tuned(tuning.tuned(results), tuning.mean_timeout_s(simulation), output, err=starts == _STDIO)
+    elif output == "json":
         print_json([result.to_json() for result in results])
     else:
         _print_table(results, err=starts == _STDIO)
@@ -309,6 +324,32 @@ def _print_table(results: Sequence[Any], *, err: bool) -> None:
         as_typed=True,
         err=err,
     )
+
+
+def _print_tuned(rows: Sequence[tuning.TunedRow], mean_timeout_s: float, output: str, *, err: bool) -> None:
+    if output == "json":
+        print_json([row.to_json() for row in rows])
+        return
+    tasks, first = rows[0].result.measures.tasks, safe(rows[0].result.contestant.name)
+    mean = f"The mean timeout is {mean_timeout_s:,.1f} s, so `log_aging:means=12` is about c={12 * mean_timeout_s:.0f}"
+    click.echo(f"{counted(tasks, 'task')}. {mean}. Waits are in seconds.", err=err)
+    cells = []
+    for row in rows:
+        found = row.result.to_json()
+        name = safe(row.result.contestant.name)
+        mark = "present" if row.present else "no worse" if row.no_worse else ""
+        numbers = [_cell(key, found[key], seconds) for key, _, seconds in _ROWS if key in _TUNED]
+        share = f"{100 * row.promised_share:.1f} %"
+        cells.append([name, *numbers, share, f"{row.result.outcome.missed}", mark])
+    heads = ["", *(words for key, words, _ in _ROWS if key in _TUNED), "promised of those that wait", "missed", ""]
+    widths = [max(len(line[i]) for line in (heads, *cells)) for i in range(len(heads))]
+    aligned = [
+        [line[0], *(cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)), line[-1]]
+        for line in (heads, *cells)
+    ]
+    table(aligned[0], aligned[1:], as_typed=True, err=err)
+    click.echo(safe(tuning.verdict(rows)), err=err)
+    click.echo(f"Set one with `headway queue set --policy NAME`; {first} is what it was compared with.", err=err)
 
 
 def _cell(key: str, value: float, seconds: bool) -> str:

@@ -74,6 +74,7 @@ class Simulation:
     promises: bool = True
     booked_start_s: float = 0.0  # on top of each timeout, as the live plan books it
     booked_stop_s: float = 0.0
+    count_promises: bool = False  # also where they can change no start
 
     @property
     def total(self) -> int:
@@ -88,7 +89,7 @@ class Simulation:
         """
         results = []
         padding_s = self.booked_start_s + self.booked_stop_s
-        promised = self.promises and (padding_s > 0 or promises_matter(self.tasks, self.cluster))
+        promised = self.promises and (padding_s > 0 or self.count_promises or promises_matter(self.tasks, self.cluster))
         for contestant in self.contestants:
             policy = _policy(contestant.policy)
             estimates = promised and _promises(contestant, policy)

@@ -328,3 +328,21 @@ def test_as_live_takes_what_the_configuration_books(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADWAY_CONFIG", str(toml))
     status, _, message = headway(path, "--nodes", "1x2", "--as-live")
     assert (status, "booked_start_s" in message) == (2, True)
+
+
+def test_tune_compares_the_usual_policies_with_the_present_one(trace):
+    status, out, _ = headway(trace, "--nodes", "1x2", "--tune", "--policy", "fifo")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("20 tasks. The mean timeout is 207.7 s, so `log_aging:means=12` is about c=2492.")
+    assert lines[2].split()[:2] == ["fifo", "562.1"]
+    assert lines[2].endswith("present")
+    assert any(line.startswith("aging_sjf:beta=2 ") for line in lines)
+    assert lines[-2].startswith("No")
+    assert "than fifo in both the mean and the longest wait" in lines[-2]
+    status, out, _ = headway(trace, "--nodes", "1x2", "--tune", "-o", "json")
+    found = json.loads(out)
+    assert (found[0]["policy"], found[0]["present"], found[0]["no_worse_than_present"]) == ("aging_sjf", True, True)
+    assert {"mean_wait_s", "p95_wait_s", "max_wait_s", "mean_bounded_slowdown", "promised_share"} < set(found[0])
+    both = ("--discipline", "easy", "--discipline", "greedy")
+    assert headway(trace, "--nodes", "1x2", "--tune", *both)[0] == 2
