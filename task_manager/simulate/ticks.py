@@ -7,8 +7,8 @@ of its times is all one. To a policy it is not, so it is shown seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from headway.frozen import replace
 from headway.ids import TaskId
 
 from ..model import Task
@@ -77,14 +77,19 @@ class PolicyInSeconds(Policy):
         self.name, self.static = inner.name, inner.static
         self._inner = inner
         self._tasks = tasks
+        self._closes: dict[TaskId, int | None] = {}  # a task's moment never changes, and each pass asks for it
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         value = self._inner.key(self._tasks[task.id], seconds(now), view)
         return round(value, _KEY_DIGITS) if type(value) is float else value
 
     def closes_at(self, task: Task, min_timeout_s: float) -> float | None:
-        value = self._inner.closes_at(self._tasks[task.id], min_timeout_s)
-        return None if value is None else ticks(finite_number(value))
+        try:
+            return self._closes[task.id]
+        except KeyError:
+            value = self._inner.closes_at(self._tasks[task.id], min_timeout_s)
+            found = self._closes[task.id] = None if value is None else ticks(finite_number(value))
+            return found
 
     def arrived(self, task: Task, view: View) -> None:
         self._inner.arrived(self._tasks[task.id], view)
