@@ -87,6 +87,10 @@ _BOUNDS = {_SUBMIT: MAX_INSTANT_S, _RUN: MAX_SPAN_S, _LIMIT: MAX_SPAN_S, _PROCES
 def _number(row: TableRow, column: str) -> float | None:
     """A number of the line; None: it is not known."""
     text = row.text(column)
+    if text == "-1":
+        return None
+    if text.isdecimal() and text.isascii() and float(text) <= _BOUNDS.get(column, _MOST):  # most are such, and quick
+        return float(text)
     value = row.number_of(column, text, _MOST, least=-_MOST)
     if value == _UNKNOWN:
         return None

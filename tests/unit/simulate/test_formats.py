@@ -319,6 +319,7 @@ def test_gzip_is_unpacked_by_its_first_bytes(tmp_path: Path):
         (b"\x1f\x8b\x08\x00" + b"x" * 50, "is a broken gzip file"),
         (gzip.compress(b"0" * 2000), "unpacks to more than 1,000 bytes"),
     ],
+    ids=["cut", "broken", "large"],
 )
 def test_a_gzip_file_that_is_broken_or_too_large_is_refused(content, want):
     with pytest.raises(TraceInvalid, match=want):
