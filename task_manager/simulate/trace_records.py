@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class TraceRecord:
     priority: int = 0
     needs: tuple[int, ...] = ()  # indexes, in the list of records, of the tasks that must have ended
     job: int | None = None  # tasks of one workflow share it; None: a job of its own
+    cells: Mapping[str, str] | None = None  # for messages: what its format calls `gpus`, `timeout_s` and so on
 
 
 @dataclass(frozen=True, slots=True)

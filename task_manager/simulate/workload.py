@@ -102,7 +102,7 @@ def _timeout_s(record: TraceRecord, factor: float) -> float:
     timeout_s = told_s * factor
     if not MIN_TIMEOUT_S <= timeout_s <= MAX_SPAN_S:
         raise TraceInvalid(
-            f"{record.where}, {_kind(record)} timeout_s: {told_s:g} s times {factor:g} is not between "
+            f"{record.where}, {_kind(record, 'timeout_s')}: {told_s:g} s times {factor:g} is not between "
             f"{MIN_TIMEOUT_S:g} and {MAX_SPAN_S:g} s."
         )
     return timeout_s
@@ -154,13 +154,13 @@ def _shape(record: TraceRecord, cluster: ClusterSpec) -> Shape:
 def _too_large(record: TraceRecord, shape: Shape, cluster: ClusterSpec) -> TraceInvalid:
     cell, what = _misfit(shape, cluster.kinds)
     return TraceInvalid(
-        f"{record.where}, {_kind(record)} {cell}: {what} in {cluster.text} (--skip-too-large leaves such tasks out); "
+        f"{record.where}, {_kind(record, cell)}: {what} in {cluster.text} (--skip-too-large leaves such tasks out); "
         "no node could ever run the task."
     )
 
 
-def _kind(record: TraceRecord) -> str:
-    return "column" if record.job is None else "field"
+def _kind(record: TraceRecord, cell: str) -> str:
+    return f"{'column' if record.job is None else 'field'} {(record.cells or {}).get(cell, cell)}"
 
 
 def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:

@@ -32,8 +32,12 @@ def _records(row: TableRow) -> Sequence[TraceRecord]:
             gpus=row.whole("gpu_num", row.needed("gpu_num", MAX_GPUS)),
             cpu_centi=rounded_up(100 * (row.number_in("cpu_num", MAX_CPUS) or 0.0)),
             user=row.text("user"),
+            cells=_CELLS,
         )
     ]
+
+
+_CELLS = {"gpus": "gpu_num", "cpus": "cpu_num"}
 
 
 FORMAT = TableFormat(

@@ -41,6 +41,7 @@ def _of_task_table(row: TableRow) -> Sequence[TraceRecord]:
         cpu_centi=rounded_up(row.number_in("plan_cpu", 100.0 * MAX_CPUS) or 0.0),
         memory_bytes=rounded_up(1024 * MIB * (row.number_in("plan_mem", MAX_MEM_MIB) or 0.0)),
         user=row.text("user"),
+        cells={"gpus": "plan_gpu", "cpus": "plan_cpu", "mem_mib": "plan_mem"},
     )
     return [one] * _instances(row, "inst_num")
 
@@ -63,6 +64,7 @@ def _of_job_list(row: TableRow) -> Sequence[TraceRecord]:
         gpu_types=_types(row.text("gpu_type")),
         cpu_centi=rounded_up(100 * (row.number_in("num_cpu", MAX_CPUS) or 0.0)),
         user=row.text("user"),
+        cells={"gpus": "num_gpu", "cpus": "num_cpu"},
     )
     return [one] * _instances(row, "num_inst")
 
@@ -88,6 +90,7 @@ def _of_pods(row: TableRow) -> Sequence[TraceRecord]:
             gpu_types=_types(row.text("gpu_spec")),
             cpu_centi=rounded_up((row.number_in("cpu_milli", 1000.0 * MAX_CPUS) or 0.0) / 10),
             memory_bytes=rounded_up(MIB * (row.number_in("memory_mib", MAX_MEM_MIB) or 0.0)),
+            cells={"gpus": "num_gpu", "gpu_type": "gpu_spec", "cpus": "cpu_milli", "mem_mib": "memory_mib"},
         )
     ]
 

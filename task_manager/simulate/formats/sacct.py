@@ -59,8 +59,12 @@ def _records(row: TableRow) -> Sequence[TraceRecord]:
             cpu_centi=100 * _cpus(row),
             memory_bytes=_memory(row),
             user=row.text("User"),
+            cells=_CELLS,
         )
     ]
+
+
+_CELLS = dict.fromkeys(("gpus", "gpu_type", "cpus", "mem_mib"), "ReqTRES") | {"timeout_s": "Timelimit"}
 
 
 def _runtime_s(row: TableRow) -> float | None:

@@ -78,7 +78,11 @@ def _record(row: TableRow, found: RecordList) -> TraceRecord:
         processors=processors,
         memory_bytes=rounded_up(1024 * (numbers[_MEMORY] or 0.0)) * processors,  # KiB of each processor
         user="" if user is None else f"{user:g}",
+        cells=_CELLS,
     )
+
+
+_CELLS = {"gpus": _PROCESSORS, "cpus": _PROCESSORS, "mem_mib": _MEMORY, "timeout_s": _LIMIT}
 
 
 _BOUNDS = {_SUBMIT: MAX_INSTANT_S, _RUN: MAX_SPAN_S, _LIMIT: MAX_SPAN_S, _PROCESSORS: MAX_GPUS, _HELD: MAX_GPUS}

@@ -274,7 +274,7 @@ def test_a_log_of_another_program_is_a_plain_argument_and_says_how_it_was_read(t
     log.write_text("; UnixStartTime: 0\n" + SWF)
     status, out, message = headway(log, "--nodes", "1x4", "-o", "json")
     assert (status, out) == (4, "")
-    assert "log.swf, row 3 (line 4), column gpus: 9 GPUs wanted" in message
+    assert "log.swf, row 3 (line 4), column 8 (processors asked for): 9 GPUs wanted" in message
     assert "--skip-too-large leaves such tasks out" in message
     status, out, err = headway(log, "--nodes", "1x4", "--skip-too-large", "-o", "json")
     assert (status, json.loads(out)[0]["tasks"]) == (0, 3)
