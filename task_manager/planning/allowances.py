@@ -16,7 +16,7 @@ from ..limits import AdmissionLimits
 from ..model import Task
 from .bookings import Booking, Reservation
 from .pass_model import LimitHold, Wait, WaitCause
-from .step_functions import StartBounds, cut
+from .step_functions import StartBounds, Window, cut, spans
 
 # Nobody knows when an attempt that runs beyond its booking will end. It is taken to end so many seconds from now.
 OUTLIVED_S = 60.0
@@ -86,6 +86,10 @@ class Allowance:
         """The first start from ``after_s`` on with so many GPUs for so long; None: there is none."""
         start_s = self._first_start(gpus, duration_s, after_s, math.inf)
         return start_s if start_s < math.inf else None
+
+    def spans_with(self, gpus: int, until_s: float) -> list[Window]:
+        """The longest spans that begin by ``until_s`` in which so many GPUs are left, in order."""
+        return spans(self._times, [(self._free, gpus)], until_s)
 
     def might_start_earlier(self, gpus: int, duration_s: float, start_s: float) -> bool:
         """Whether what is booked from ``start_s`` on could start earlier without its own booking."""

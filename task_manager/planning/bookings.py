@@ -27,6 +27,9 @@ class Reservation:
     duration_s: float  # timeout, the platform's limits for start and stop, and a reserve for retries
     promised_s: float | None = None  # the task is promised to start no later; None: it is only an estimate
     first_promised_at: float | None = None  # when a start was first promised, in epoch seconds by the wall clock
+    # Of a promise with slack (`late_places`): what was promised first, and how far ahead that was.
+    first_promised_s: float | None = None
+    first_wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ class PassRunner:
             timelines.remove(task, old)
         spread = self.settings.discipline is Discipline.EASY
         earliest = timelines.earliest_start(task, duration_s, after_s=self._floor_s, spread=spread)
-        if old is not None and (earliest is None or earliest.start_s >= old.start_s):
+        if old is not None and not self._is_better(earliest, old):
             self._stay(task, old)
             return
         if earliest is None:
@@ -174,9 +174,16 @@ class PassRunner:
             return
         self._explain(task, earliest.node.id, duration_s)
         reservation = timelines.book(task, earliest, duration_s)
-        if old is not None:
-            reservation = replace(reservation, promised_s=reservation.start_s, first_promised_at=old.first_promised_at)
-        self._keep(task, reservation)
+        self._keep(task, reservation if old is None else self._with_promise(reservation, old))
+
+    def _with_promise(self, reservation: Reservation, old: Reservation) -> Reservation:
+        """An earlier reservation of a task that has a promise already, which so falls."""
+        return replace(old, node_id=reservation.node_id, gpus=reservation.gpus, start_s=reservation.start_s,
+                       duration_s=reservation.duration_s, promised_s=reservation.start_s)  # fmt: skip
+
+    def _is_better(self, earliest: EarliestStart | None, old: Reservation) -> bool:
+        """Whether a task leaves its stored reservation for this start."""
+        return earliest is not None and earliest.start_s < old.start_s
 
     def _keep(self, task: Task, reservation: Reservation) -> None:
         """Notes the task's reservation. Under `strict` no task behind starts earlier, unless a limit holds this one."""
@@ -308,7 +315,6 @@ class PassRunner:
     # -- the plan ---------------------------------------------------------------------------------
 
     def _plan(self) -> Plan:
-        snapshot, greedy = self.snapshot, self.settings.discipline is Discipline.GREEDY
         binding = self.settings.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
         promised = {
             task_id: reservation
@@ -318,6 +324,11 @@ class PassRunner:
         wakes: list[float] = []
         if binding and self.settings.estimates:
             wakes += self._promise(promised)
+        return self._made(promised, wakes)
+
+    def _made(self, promised: dict[TaskId, Reservation], wakes: list[float], *, all_promised: bool = False) -> Plan:
+        """The plan with these promises. ``wakes``: when another pass is due besides the starts of their places."""
+        snapshot, greedy = self.snapshot, self.settings.discipline is Discipline.GREEDY
         wakes += [reservation.start_s for reservation in promised.values() if reservation.start_s > snapshot.now_s]
         return Plan(
             placements=tuple(self.placements.values()),
@@ -335,6 +346,7 @@ class PassRunner:
             looked_up_to=None if self._freed or self.placements else self._looked_up_to,
             cut=self._cut,
             rest=None if self._ahead is None else Wait(WaitCause.BEHIND, None, self._ahead),
+            all_promised=all_promised,
             limit_on=self.timelines.limit_beside_bookings(self.settings.duration_s),
         )
 

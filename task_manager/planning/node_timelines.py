@@ -21,7 +21,7 @@ from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement
 from .placement import CpuTasks, FreeResources, full_capacity, shortages, suits
-from .step_functions import Change
+from .step_functions import Change, latest_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,6 +302,19 @@ class NodeTimelines:
             else:
                 at_s = node.changes_after(at_s)
         return None
+
+    def pushed_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
+        """The reservation, which is not booked now, with the latest start up to ``until_s`` on its own node."""
+        node, shape = self.nodes[reservation.node_id], task.shape
+        cards = self._cards(reservation, node)
+        if cards is None:
+            return reservation
+        windows = [node.spans_with(shape.cpu_centi, shape.memory_bytes, cards, until_s)]
+        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in self._allowances.of(task)]
+        start_s = latest_in(windows, reservation.duration_s, until_s)
+        if start_s is None or start_s <= reservation.start_s:
+            return reservation
+        return replace(reservation, start_s=start_s)
 
     def is_free_now(self, task: Task, reservation: Reservation) -> bool:
         """Whether the node has what the reservation takes at this very moment."""

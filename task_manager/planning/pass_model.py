@@ -29,6 +29,13 @@ class Discipline(StrEnum):
     STRICT = "strict"  # no task starts before the one ahead of it
 
 
+class PromiseRule(StrEnum):
+    """When a start is promised (docs/scheduling.md). Only `conservative` knows `late`; else it counts as `settled`."""
+
+    SETTLED = "settled"  # once no newly submitted task can sort ahead any more
+    LATE = "late"  # in the first pass that sees the task, with slack (`late_places`)
+
+
 @dataclass(frozen=True, slots=True)
 class PassSettings:
     """What a pass depends on besides the snapshot; times are in seconds."""
@@ -44,6 +51,8 @@ class PassSettings:
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     # A stored reservation may overlap others by so much and still hold: its times were rounded when they were stored.
     slack_s: float = 0.001
+    promises: PromiseRule = PromiseRule.SETTLED
+    promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
     def duration_s(self, task: Task) -> float:
@@ -56,6 +65,11 @@ class PassSettings:
         if task.user_failures < task.retries:
             gap_s = min(max(_GAP_SHARE * task.timeout_s, _LEAST_GAP_S), _MOST_GAP_S) - task.spent_s
         return self.start_limit_s + task.timeout_s + self.stop_s(task) + max(0.0, gap_s)
+
+    @property
+    def promises_all(self) -> bool:
+        """Whether every runnable task is promised a start at once."""
+        return self.promises is PromiseRule.LATE and self.discipline is Discipline.CONSERVATIVE and self.estimates
 
     def stop_s(self, task: Task) -> float:
         """How many seconds are booked for the task's stop: it may use all of its grace."""
@@ -194,6 +208,7 @@ class Plan:
     )
     cut: bool = False  # there was room for tasks that were not looked at; they are once one in ``waits`` has left
     rest: Wait | None = None  # why all tasks wait that were not looked at; None: not known
+    all_promised: bool = False  # every runnable task gets a promised start in the first pass that sees it
     # Which limit keeps a task without a reservation from a start beside all that is booked; None: no limit does.
     limit_on: Callable[[Task], LimitHold | None] = field(default=lambda task: None, compare=False, repr=False)
 

@@ -17,6 +17,7 @@ from headway.units import BadValue, counted
 from . import cluster_spec, comparison
 
 _STDIO = Path("-")
+_PROMISES = ("settled", "late")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
 # The key in JSON, the name in the table, and whether it is in seconds.
 _ROWS = (
@@ -120,10 +121,18 @@ def _factor(text: str) -> float:
     help="Which tasks may overtake others; several may be named.",
 )
 @click.option(
-    "--promises/--no-promises",
-    default=True,
+    "--promises",
+    type=click.Choice(_PROMISES),
+    is_flag=False,
+    flag_value=_PROMISES[0],
+    default=_PROMISES[0],
     show_default=True,
-    help="Promise starts as the live queue does. Without promises long queues run faster, and starts may differ.",
+    help="When starts are promised: once nobody new can come ahead (settled), or at once, with slack (late).",
+)
+@click.option(
+    "--no-promises",
+    is_flag=True,
+    help="Promise no starts. Long queues run faster then, and starts may differ.",
 )
 @click.option(
     "--timeout-factor",
@@ -154,7 +163,8 @@ def simulate(
     policies: tuple[str, ...],
     nodes: Any,
     disciplines: tuple[str, ...],
-    promises: bool,
+    promises: str,
+    no_promises: bool,
     timeout_factor: float,
     starts: Path | None,
     plots: Path | None,
@@ -180,7 +190,12 @@ def simulate(
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
     _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)
     simulation = comparison.load(
-        traces, dags, cluster=nodes, contestants=contestants, timeout_factor=timeout_factor, promises=promises
+        traces,
+        dags,
+        cluster=nodes,
+        contestants=contestants,
+        timeout_factor=timeout_factor,
+        promises=None if no_promises else promises,
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)

@@ -15,7 +15,7 @@ from headway.units import BadValue
 from ..order import policy_registry
 from ..order.policy import Policy
 from ..planning import scheduling_pass
-from ..planning.pass_model import Discipline, PassSettings
+from ..planning.pass_model import Discipline, PassSettings, PromiseRule
 from . import dag, plots, trace, workload
 from .cluster_spec import ClusterSpec
 from .measures import Measures, TaskLife, measure
@@ -70,6 +70,7 @@ class Simulation:
     contestants: tuple[Contestant, ...]
     notes: tuple[str, ...] = ()
     promises: bool = True
+    rule: PromiseRule = PromiseRule.SETTLED
 
     @property
     def total(self) -> int:
@@ -83,16 +84,24 @@ class Simulation:
             StuckError: a pass starts none of the waiting tasks, and nothing else can happen.
         """
         results = []
-        promised = self.promises and promises_matter(self.tasks, self.cluster)
         for contestant in self.contestants:
             policy = _policy(contestant.policy)
-            estimates = promised and _promises(contestant, policy)
-            settings = PassSettings(discipline=contestant.discipline, estimates=estimates)
+            settings = self._settings(contestant, policy)
             cluster = SimulatedCluster(self.tasks, self.cluster, policy, settings, scheduling_pass.plan_pass)
             outcome = cluster.run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
             results.append(ContestantResult(contestant, measures, outcome))
         return results
+
+    def _settings(self, contestant: Contestant, policy: Policy) -> PassSettings:
+        """Without promised starts, a pass may end as soon as nothing more can start."""
+        settings = PassSettings(discipline=contestant.discipline, promises=self.rule)
+        if not self.promises:
+            return replace(settings, estimates=False)
+        if settings.promises_all:
+            return settings
+        matters = promises_matter(self.tasks, self.cluster)
+        return replace(settings, estimates=matters and _promises(contestant, policy))
 
     def starts_csv(self, results: Sequence[ContestantResult]) -> str:
         """Each task's start in seconds as CSV, in the order of the files, with a column for each contestant."""
@@ -133,11 +142,11 @@ def load(
     cluster: ClusterSpec,
     contestants: tuple[Contestant, ...],
     timeout_factor: float = 1.0,
-    promises: bool = True,
+    promises: str | None = "settled",
 ) -> Simulation:
     """Reads all files and merges their tasks into one workload.
 
-    ``dags`` come with the second of their submission.
+    ``dags`` come with the second of their submission. ``promises`` is a `PromiseRule`; None: no starts are promised.
 
     Raises:
         TraceInvalid: a file can't be simulated on this cluster.
@@ -161,7 +170,10 @@ def load(
     notes = [note for file in files for note in file.notes]
     if any(contestant.by_user for contestant in contestants) and not any(record.user for record in records):
         notes.append("The trace names no users: to `fair` all tasks are of one.")
-    return Simulation(tasks, tuple(order), cluster, contestants, tuple(notes), promises)
+    return Simulation(
+        tasks, tuple(order), cluster, contestants, tuple(notes), promises is not None,
+        PromiseRule(promises or "settled"),
+    )  # fmt: skip
 
 
 def _workflow_names(paths: Sequence[Path]) -> list[str]:
@@ -201,7 +213,7 @@ def promises_matter(tasks: Sequence[WorkloadTask], cluster: ClusterSpec) -> bool
 
 
 def _promises(contestant: Contestant, policy: Policy) -> bool:
-    """Whether starts are promised at all. If not, a pass may end as soon as nothing more can start."""
+    """Whether `settled` promises starts at all."""
     return policy.static and contestant.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
 
 

@@ -6,6 +6,7 @@ At each moment all ends come first, then all tasks that can be queued, then one 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -168,9 +169,10 @@ class SimulatedCluster:
         self._policy_failed = self._policy_failed or self._worded(plan.policy_failed)
         self._reservations = dict(plan.promised)
         for task_id, reservation in self._reservations.items():
-            if reservation.promised_s is not None and task_id not in self._promises:
-                self._promises[task_id] = reservation.promised_s
-                self._promised += 1
+            if reservation.promised_s is not None:
+                told_s = self._promises.get(task_id, math.inf)
+                self._promised += told_s == math.inf
+                self._promises[task_id] = min(told_s, reservation.promised_s)  # no cause moves one here
         for placement in plan.placements:
             self._start(placement, now)
         wake_s = plan.next_wake_s
