@@ -14,17 +14,9 @@ from headway.ids import TaskId
 
 from ..limits import AdmissionLimits
 from ..model import Task
-from .bookings import Booking, Reservation
+from .bookings import Booking, Reservation, until_of
 from .pass_model import LimitHold, Wait, WaitCause
 from .step_functions import StartBounds, Window, cut, spans
-
-# Nobody knows when an attempt that runs beyond its booking will end. It is taken to end so many seconds from now.
-OUTLIVED_S = 60.0
-
-
-def until_of(booking: Booking, now_s: float) -> float:
-    """When the resources of a live attempt are taken to be free again."""
-    return booking.until_s if booking.until_s > now_s else now_s + OUTLIVED_S
 
 
 class Allowance:

@@ -11,7 +11,7 @@ duration, beside everything booked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from headway.ids import NodeId, TaskId
@@ -22,7 +22,7 @@ from ..order.queue import task_id_of
 from . import promises
 from .bookings import Reservation
 from .candidates import Candidates
-from .node_timelines import EarliestStart, NodeTimelines
+from .node_timelines import EarliestStart
 from .pass_model import (
     Discipline,
     DroppedPromise,
@@ -41,21 +41,22 @@ _EASY_FILLED = 200
 class PassRunner:
     """One pass while it runs. ``run`` may be called once."""
 
-    def __init__(self, snapshot: PassInput) -> None:
+    def __init__(self, snapshot: PassInput, lost: Mapping[TaskId, promises.LostReservation] | None = None) -> None:
+        """``lost``: stored reservations that were delayed or dropped before this pass (`delays`)."""
         self.snapshot = snapshot
         self.settings = snapshot.settings
         self.now_s = snapshot.now_s
-        self.timelines = NodeTimelines(
-            snapshot.now_s, snapshot.free_resources, snapshot.running, limits=self.settings.limits,
-            gpus=snapshot.view.gpus, cpu_tasks=self.settings.cpu_tasks, last_used=snapshot.last_used,
-        )  # fmt: skip
+        self.timelines = promises.timelines_of(snapshot)
         self.placements: dict[TaskId, Placement] = {}
         self.reservations: dict[TaskId, Reservation] = {}
         self.waits: dict[TaskId, Wait] = {}
         self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape is slow
         self.keys: list[Key] = []  # of the tasks that were looked at for a reservation
         # Stored reservations that were not looked at yet, and those that were lost.
-        self.stored, self.lost = promises.book_stored(snapshot, self.timelines)
+        booked = promises.book_stored(snapshot, self.timelines)
+        self.all_fit = booked is not None  # if not, the pass must not run
+        self.stored, gone = booked or ({}, {})
+        self.lost = {**gone, **(lost or {})}
         self._candidates = Candidates(
             snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )

@@ -16,7 +16,7 @@ Slack-based backfilling: Talby and Feitelson (1999).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from headway.ids import TaskId
@@ -26,6 +26,7 @@ from .bookings import Reservation
 from .disciplines import PassRunner
 from .node_timelines import EarliestStart
 from .pass_model import PassInput, PassSettings, Plan
+from .promises import LostReservation
 
 
 def slack_left_s(place: Reservation, task: Task, settings: PassSettings, now_s: float) -> float:
@@ -39,8 +40,8 @@ def slack_left_s(place: Reservation, task: Task, settings: PassSettings, now_s: 
 class LatePassRunner(PassRunner):
     """One pass of `conservative` with late places."""
 
-    def __init__(self, snapshot: PassInput) -> None:
-        super().__init__(snapshot)
+    def __init__(self, snapshot: PassInput, lost: Mapping[TaskId, LostReservation] | None = None) -> None:
+        super().__init__(snapshot, lost)
         self._rest: dict[TaskId, Reservation] = {}  # late places of tasks that were not searched
 
     def run(self) -> Plan:
@@ -103,6 +104,12 @@ class LatePassRunner(PassRunner):
             node = self.timelines.nodes.get(booked.node_id)
             if node is None or not node.is_sure:
                 continue  # its end is a guess
+            lost = self.lost.get(task_id)
+            if lost is not None and lost.reservation.promised_s is not None:
+                # It moves by no more than it must: slack is given once.
+                promised_s = max(lost.reservation.promised_s, booked.start_s)
+                found[task_id] = self._with_promise(booked, replace(lost.reservation, promised_s=promised_s))
+                continue
             promised_s = booked.start_s + self.settings.promise_slack * task.timeout_s
             found[task_id] = replace(
                 booked, promised_s=promised_s, first_promised_s=promised_s,

@@ -15,8 +15,8 @@ from headway.ids import NodeId, TaskId
 
 from ..limits import AdmissionLimits
 from ..model import Gpu, Shape, Task
-from .allowances import Allowance, Allowances, until_of
-from .bookings import Booking, Reservation, kind_of
+from .allowances import Allowance, Allowances
+from .bookings import Booking, Reservation, kind_of, until_of
 from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement

@@ -14,6 +14,7 @@ from ..model import Shape, Task
 from ..order.policy import Key, Policy, View
 from ..order.queue import TaskQueue
 from .bookings import Booking, Reservation
+from .changes import Change
 from .placement import CpuTasks, FreeResources
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
@@ -97,6 +98,7 @@ class PassInput:
     settings: PassSettings = field(default_factory=PassSettings)
     last_used: Callable[[str], float] = lambda uuid: 0.0
     ahead_s: float = 0.0
+    changes: tuple[Change, ...] = ()  # what leaves less room than the last pass saw, as far as is known
 
     @property
     def steady_s(self) -> float:
