@@ -18,7 +18,8 @@ from headway.states import Admission, NodeHealth, TaskState
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Gpu, Node, Task
 from task_manager.order import policy_registry
-from task_manager.planning.pass_model import PassSettings, PromiseRule
+from task_manager.planning.bookings import Reservation
+from task_manager.planning.pass_model import PassInput, PassSettings, PromiseRule
 from task_manager.simulate import cluster_spec, comparison
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import a_task
@@ -52,6 +53,7 @@ class Measured(Cluster):
         super().__init__(*args, checked=False, **more)  # type: ignore[arg-type]
         self.waits: list[float] = []
         self._came: dict[TaskId, float] = {}
+        self._stored: dict[TaskId, Reservation] = {}  # before the last pass
         self.waited = self.soon = 0
 
     def enqueue(self, task: Task) -> None:
@@ -61,21 +63,15 @@ class Measured(Cluster):
     def _start(self, task_id: TaskId, node_id: NodeId, gpu_uuids: tuple[str, ...]) -> None:
         wait_s = self.now - self._came.pop(task_id)
         self.waits.append(wait_s)
-        place = self.snapshot_places.get(task_id)
+        place = self._stored.get(task_id)
         if wait_s > 1.0:
             self.waited += 1
             told_at = None if place is None else place.first_promised_at
             self.soon += told_at is not None and told_at - (self.now - wait_s) <= 1.0
         super()._start(task_id, node_id, gpu_uuids)
 
-    @property
-    def snapshot_places(self) -> dict[TaskId, object]:
-        return self._before
-
-    _before: dict[TaskId, object] = {}
-
-    def snapshot(self) -> object:  # type: ignore[override]
-        self._before = dict(self.reservations)
+    def snapshot(self) -> PassInput:
+        self._stored = dict(self.reservations)
         return super().snapshot()
 
 
@@ -100,7 +96,7 @@ class Stream:
         )
         settings = PassSettings(promises=rule, limits=limits, start_limit_s=5.0, stop_limit_s=2.0)
         runs: dict[TaskId, float] = {}
-        cluster = Measured(
+        cluster: Measured = Measured(
             nodes, policy_registry.by_name(policy), settings,
             run_s=lambda task: min(task.timeout_s, runs[task.id] * (0.3 if task.user_failures < task.retries else 1.0)),
             on_end=lambda task: self._ended(cluster, task),

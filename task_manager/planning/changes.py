@@ -81,7 +81,6 @@ def _of_attempts(
         timeout_s, until_s = before.get(booking.task_id, (0.0, -math.inf))
         if until_of(booking, now_s) <= until_s + _SAME_S:
             continue
-        who = f"{booking.task_id} on {booking.node_id}"
         if until_s == -math.inf:
             cause = f"{booking.task_id} was found running on {booking.node_id}"
         elif booking.end_unconfirmed:
@@ -89,9 +88,9 @@ def _of_attempts(
         elif booking.until_s <= now_s:
             cause = outlived(booking.task_id, booking.node_id)
         elif booking.timeout_s > timeout_s + _SAME_S:
-            cause = f"{who} was given more time"
+            cause = f"{booking.task_id} on {booking.node_id} was given more time"
         else:
-            cause = f"{who} is booked for longer than before"
+            cause = f"{booking.task_id} on {booking.node_id} is booked for longer than before"
         yield Change(cause, booking.node_id, booking.task_id, until_s)
 
 

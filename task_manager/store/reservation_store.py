@@ -34,6 +34,8 @@ def write(conn: Connection, changed: Sequence[tuple[TaskId, Reservation | None]]
                 "boot_id": reading.boot_id,
                 "start_s": place.start_s,
                 "given_at": place.first_promised_at,
+                "first_at": None if place.first_promised_s is None else place.first_promised_s + by_s,
+                "first_wait_s": place.first_wait_s,
             }
         _put(conn, places, task_id, row)
 
@@ -50,6 +52,8 @@ def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Reservation]:
             row.duration_s,
             None if row.promised_at is None else row.promised_at + by_s,
             row.given_at,
+            None if row.first_at is None else row.first_at + by_s,
+            row.first_wait_s,
         )
     return found
 
