@@ -55,7 +55,7 @@ class LatePassRunner(PassRunner):
         places = self._pushed_back(self._promised_now())
         places.update(self._rest)
         self.reservations.update(self._rest)
-        return self._made(places, [], all_promised=True)
+        return self._made(places, [], all_promised=len(places) < self.settings.placed)
 
     def _keep_stored(self) -> None:
         """The tasks behind the first ones keep their places, or start by them if they are due."""
@@ -69,18 +69,15 @@ class LatePassRunner(PassRunner):
 
     def _reserve_newcomers(self) -> None:
         """Tasks behind the first ones are searched once, when they have no place yet."""
-        for task in list(self._without_place()):
-            if self._is_full():
-                return
-            self._reserve(task)
-
-    def _without_place(self) -> Iterator[Task]:
-        if self._looked_up_to is None:
-            return
         tasks, known = self.snapshot.tasks, (self.stored, self.reservations, self.placements, self.waits)
-        for task_id in self.snapshot.queue.ready_behind(self._looked_up_to):
+        for task_id in self._behind():
+            if self._is_full() or len(self.stored) + len(self.reservations) >= self.settings.placed:
+                return
             if not any(task_id in one for one in known):
-                yield tasks[task_id]
+                self._reserve(tasks[task_id])
+
+    def _behind(self) -> Iterator[TaskId]:
+        return iter(()) if self._looked_up_to is None else self.snapshot.queue.ready_behind(self._looked_up_to)
 
     def _is_better(self, earliest: EarliestStart | None, old: Reservation) -> bool:
         """No place is left for one behind an attempt whose end is a guess, unless the task starts there now."""
@@ -121,6 +118,7 @@ class LatePassRunner(PassRunner):
     def _pushed_back(self, booked: dict[TaskId, Reservation]) -> dict[TaskId, Reservation]:
         """The same, each as late as its promise allows."""
         timelines, places = self.timelines, {}
+        timelines.end_searches()
         for task_id in sorted(booked, key=lambda task_id: (-(booked[task_id].promised_s or 0.0), task_id)):
             place, task = booked[task_id], self.snapshot.tasks[task_id]
             if place.node_id in timelines.nodes and place.promised_s is not None and place.start_s < place.promised_s:

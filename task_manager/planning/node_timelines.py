@@ -303,6 +303,10 @@ class NodeTimelines:
                 at_s = node.changes_after(at_s)
         return None
 
+    def end_searches(self) -> None:
+        """Forgets in which order nodes come free: no earliest start is asked for any more."""
+        self._orders.clear()
+
     def pushed_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
         """The reservation, which is not booked now, with the latest start up to ``until_s`` on its own node."""
         node, shape = self.nodes[reservation.node_id], task.shape

@@ -53,6 +53,7 @@ class PassSettings:
     # A stored reservation may overlap others by so much and still hold: its times were rounded when they were stored.
     slack_s: float = 0.001
     promises: PromiseRule = PromiseRule.SETTLED
+    placed: int = 2_000  # `late`: so many promises at a time, and those of the first tasks in any case
     promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
@@ -210,7 +211,7 @@ class Plan:
     )
     cut: bool = False  # there was room for tasks that were not looked at; they are once one in ``waits`` has left
     rest: Wait | None = None  # why all tasks wait that were not looked at; None: not known
-    all_promised: bool = False  # every runnable task gets a promised start in the first pass that sees it
+    all_promised: bool = False  # any further task would be promised a start by a pass that sees it
     # Which limit keeps a task without a reservation from a start beside all that is booked; None: no limit does.
     limit_on: Callable[[Task], LimitHold | None] = field(default=lambda task: None, compare=False, repr=False)
 
