@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headway.errors import Conflict, NotFound
+from headway.errors import Conflict
 from headway.ids import JobId
 from headway.jobfile.spec import Priority
 from headway.model.job_events import JobEventWord
@@ -30,6 +30,7 @@ from . import waiting_limit
 from .graph import rollup
 from .graph.dag_progress import DagProgress, Needs, TaskStateChange
 from .job_event import OutgoingJobEvent
+from .unknown_task import unknown_task
 
 _RESULTS = frozenset(
     {
@@ -407,7 +408,7 @@ class LiveJob:
     def _number(self, task: str) -> int:
         number = self.numbers.get(task)
         if number is None:
-            raise NotFound(f"Job {self.record.id} has no task {task!r}.")
+            raise unknown_task(self.record.id, task, self.names, self.record.task_count)
         return number
 
     def _refuse_hopeless(self, number: int) -> None:

@@ -438,7 +438,7 @@ def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
         return f"The job {job_id} is being deleted; nothing can be done with it any more."
     if (fate := removal_store.fate(conn, job_id)) is not None:
         at, why = fate
-        return f"The job {job_id} was deleted on {datetime.fromtimestamp(at, UTC).date()} {why}".rstrip() + "."
+        return f"The job {job_id} was deleted on {datetime.fromtimestamp(at, UTC).date()} (UTC) {why}".rstrip() + "."
     return f"There is no job {job_id!r}. {rules.sentence}".strip()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,11 +24,13 @@ from .hub import JobEventHub
 from .job import JobRecord
 from .job_writer import ActionName, JobWriter, not_there
 from .removal.prune import Pruning
+from .unknown_task import NAMES_COMPARED, unknown_task
 
 _PAGE = 50
 _PAGE_AT_MOST = 500
+# So far a list is counted.
+_COUNTED = 1_000
 _RESOLVED_AT_MOST = 10
-_NAMES_COMPARED, _NAMES_TOLD = 1_000, 10
 # For so long the end of a job's id does for the whole.
 _ENDS_FOR_S = 7 * 86_400.0
 # A part of a stream: far below gRPC's 4 MB, and parsed in a few milliseconds.
@@ -90,23 +91,10 @@ class JobManagerService(JobManagerServicer):
         for state in request.states:
             if state not in JobState.__members__:
                 raise InvalidInput(f"There is no job state {state!r}; there are {', '.join(JobState)}.")
-        found = await self._db.read(
-            lambda conn: [
-                self._jobs.aging.shown(record)
-                for record in store.list_jobs(
-                    conn,
-                    owner=request.owner,
-                    states=request.states,
-                    query=request.query,
-                    # One more tells whether there is another page.
-                    limit=limit + 1,
-                    before=request.cursor,
-                )
-            ]
-        )
+        found, count = await self._db.read(lambda conn: _page_of_jobs(conn, request, limit, self._jobs))
         more = len(found) > limit
         page = found[:limit]
-        return job_manager_pb2.ListJobsReply(jobs=page, next_cursor=page[-1].id if more else "")
+        return job_manager_pb2.ListJobsReply(jobs=page, next_cursor=page[-1].id if more else "", count=count)
 
     async def GetJob(
         self, request: job_manager_pb2.GetJobRequest, context: Any
@@ -188,14 +176,32 @@ class JobManagerService(JobManagerServicer):
 
 
 def _no_task(conn: Connection, record: JobRecord, name: str) -> NotFound:
-    names = store.task_names(conn, record.id, _NAMES_COMPARED)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if near:
-        hint = f" Did you mean {near[0]!r}?"
-    else:
-        more = ", …" if record.task_count > _NAMES_TOLD else ""
-        hint = f" There {'is' if record.task_count == 1 else 'are'} {', '.join(names[:_NAMES_TOLD])}{more}."
-    return NotFound(f"Job {record.id} has no task {name[:64]!r}.{hint}")
+    return unknown_task(record.id, name, store.task_names(conn, record.id, NAMES_COMPARED), record.task_count)
+
+
+def _page_of_jobs(
+    conn: Connection, request: job_manager_pb2.ListJobsRequest, limit: int, jobs: JobWriter
+) -> tuple[list[job_manager_pb2.Job], job_manager_pb2.ListJobsReply.Count | None]:
+    """A page and one job more, which tells whether there is another page; and how many there are in all."""
+    records = store.list_jobs(
+        conn,
+        owner=request.owner,
+        states=request.states,
+        query=request.query,
+        limit=limit + 1,
+        before=request.cursor,
+        oldest_first=request.oldest_first,
+    )
+    found = [jobs.aging.shown(record) for record in records]
+    if not request.count:
+        return found, None
+    in_all, running = store.count_jobs(
+        conn, owner=request.owner, states=request.states, query=request.query, at_most=_COUNTED + 1
+    )
+    count = job_manager_pb2.ListJobsReply.Count(
+        jobs=min(in_all, _COUNTED), running=min(running, _COUNTED), more=in_all > _COUNTED
+    )
+    return found, count
 
 
 def _job_and_tasks(

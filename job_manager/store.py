@@ -196,16 +196,44 @@ def count_waiting(conn: Connection, owner: str, without: Collection[str] = ()) -
 
 
 def list_jobs(
-    conn: Connection, *, owner: str, states: Iterable[str], query: str, limit: int, before: str
+    conn: Connection,
+    *,
+    owner: str,
+    states: Iterable[str],
+    query: str,
+    limit: int,
+    before: str,
+    oldest_first: bool = False,
 ) -> list[JobRecord]:
-    """Jobs, newest first, whose id lies before ``before`` (empty: from the newest)."""
-    found: Select[Any] = select(job).where(_SHOWN).order_by(job.c.id.desc()).limit(limit)
+    """Jobs, newest first, that come behind the id ``before`` (empty: from the first on)."""
+    found = _matching(select(job), owner, states, query).limit(limit)
+    if before:
+        found = found.where(job.c.id > before if oldest_first else job.c.id < before)
+    found = found.order_by(job.c.id if oldest_first else job.c.id.desc())
+    return [_job_record(row) for row in conn.execute(found)]
+
+
+def count_jobs(conn: Connection, *, owner: str, states: Iterable[str], query: str, at_most: int) -> tuple[int, int]:
+    """How many jobs the same list has in all, and how many of them run.
+
+    Counting ends at ``at_most``: a list of a hundred thousand jobs is counted as quickly as it is searched.
+    """
+    wanted = list(states)
+
+    def count(of: list[str]) -> int:
+        some = _matching(select(job.c.id), owner, of, query).limit(at_most).subquery()
+        return conn.execute(select(func.count()).select_from(some)).scalar_one()
+
+    runs = JobState.RUNNING.value
+    return count(wanted), count([runs]) if not wanted or runs in wanted else 0
+
+
+def _matching(found: Select[Any], owner: str, states: Iterable[str], query: str) -> Select[Any]:
+    found = found.where(_SHOWN)
     if owner:
         found = found.where(job.c.owner == owner)
     if wanted := list(states):
         found = found.where(job.c.state.in_(wanted))
-    if before:
-        found = found.where(job.c.id < before)
     if query:
         found = found.where(
             or_(
@@ -213,7 +241,7 @@ def list_jobs(
                 and_(job.c.id >= query.lower(), job.c.id < _after_prefix(query.lower())),
             )
         )
-    return [_job_record(row) for row in conn.execute(found)]
+    return found
 
 
 def resolve(conn: Connection, prefix: str, owner: str, limit: int) -> list[JobId]:

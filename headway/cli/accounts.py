@@ -12,6 +12,7 @@ from ..states import JOB_ENDED, JobState
 from ..units import counted
 from .cluster import users_add, users_ls, users_set
 from .common import ago, client, output_option, print_json, safe, table
+from .own import expiry
 
 _LIVE = [state.value for state in JobState if state not in JOB_ENDED]
 
@@ -84,8 +85,16 @@ def enable(name: str, output: str) -> None:
 @click.argument("name")
 @click.option("--keep-tokens", is_flag=True, help="Its tokens stay. Otherwise they end.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input, for scripts.")
-def reset_password(name: str, keep_tokens: bool, password_stdin: bool) -> None:
+@click.option("--generate", is_flag=True, help="Headway makes the password, and prints it once.")
+def reset_password(name: str, keep_tokens: bool, password_stdin: bool, generate: bool) -> None:
     """Give the account NAME another password. Its sessions end."""
+    if password_stdin and generate:
+        raise click.UsageError("--password-stdin and --generate exclude each other")
+    if generate:
+        with client() as http:
+            made = http.reset_password(name, keep_tokens=keep_tokens)
+        click.echo(f"{name}: has another password\npassword: {made}")
+        return
     if password_stdin:
         password = sys.stdin.readline().rstrip("\n")
     else:
@@ -135,9 +144,9 @@ def _of_kind(kind: str, one: str) -> None:
             print_json(found)
             return
         rows: list[list[Any]] = [
-            [t["id"], safe(t.get("name", "")), ago(t["created_at"]), ago(t["used_at"])] for t in found
+            [t["id"], safe(t.get("name", "")), ago(t["created_at"]), ago(t["used_at"]), expiry(t)] for t in found
         ]
-        table(["id", "name", "made", "used"], rows)
+        table(["id", "name", "made", "used", "ends"], rows)
 
 
 _of_kind("sessions", "session")

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from ..model.ulimits import told
-from ..units import counted, parse_size
+from ..units import counted
 from . import gpus as who_has
-from .common import ago, client, output_option, print_json, safe, size, span, table, tone
+from .common import ago, client, grants, output_option, print_json, safe, size, span, table, tone
+from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
 from .start_times import preview_command, promised, starts_about
 
 _MOST_RUNNING = 20
@@ -302,20 +303,28 @@ def users_ls(output: str = "table") -> None:
             size(u.get("space_used_bytes")),
             "-" if u.get("space_limit_bytes") is None else size(u["space_limit_bytes"]),
             ago(u["signed_in_at"]),
+            ", ".join(grants(u)) or "-",
         ]
         for u in found
     ]
-    table(["name", "role", "enabled", "uid", "space used", "of", "signed in"], rows)
+    table(["name", "role", "enabled", "uid", "space used", "of", "signed in", "grants"], rows)
 
 
 @users.command("add")
 @click.argument("name")
 @click.option("--admin", is_flag=True, help="Make it an admin.")
+@click.option("--image-user", "may_use_image_user", is_flag=True, help="May run tasks as the user of the image.")
+@click.option("--high-priority", "may_use_high_priority", is_flag=True, help="May submit jobs of high priority.")
+@click.option("--quota", help=f"Quota of the personal space: {QUOTA_FORMS}.")
+@click.option("--uid", type=int, help="The next free one if left out.")
+@click.option("--gid", type=int, help="The same as the uid if left out.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input; one is made otherwise.")
 @output_option
-def users_add(name: str, admin: bool, password_stdin: bool, output: str) -> None:
+def users_add(name: str, quota: str | None, password_stdin: bool, output: str, **more: Any) -> None:
     """Make an account. A password that Headway made is printed once."""
-    fields: dict[str, Any] = {"name": name, "admin": admin}
+    fields: dict[str, Any] = {"name": name, **{key: value for key, value in more.items() if value is not None}}
+    if quota is not None and (wanted := parse_quota(quota)) != AS_CONFIGURED:
+        fields["quota_bytes"] = wanted
     if password_stdin:
         fields["password"] = sys.stdin.readline().rstrip("\n")
     with client() as http:
@@ -352,15 +361,13 @@ _GRANTS = {
     default=None,
     help="May submit jobs of high priority.",
 )
-@click.option(
-    "--quota", help="Quota of the personal space, for instance 50GiB; `default`: as configured; `none`: no limit."
-)
+@click.option("--quota", help=f"Quota of the personal space: {QUOTA_FORMS}.")
 @output_option
 def users_set(name: str, quota: str | None, output: str, **changes: bool | None) -> None:
     """Change an account."""
     wanted: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
     if quota is not None:
-        wanted["quota_bytes"] = {"default": -1, "none": 0}.get(quota) if quota in ("default", "none") else _bytes(quota)
+        wanted["quota_bytes"] = parse_quota(quota)
     if not wanted:
         raise click.UsageError("say what to change, for instance --disable")
     with client() as http:
@@ -377,10 +384,3 @@ def _in_words(key: str, value: Any) -> str:
             return f"the personal space may hold {size(value)}"
         return "the personal space has no limit" if value == 0 else "the personal space may hold what is configured"
     return _GRANTS[key][0 if value else 1]
-
-
-def _bytes(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--quota") from None

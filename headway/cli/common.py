@@ -101,6 +101,12 @@ def safe(text: object) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
+def grants(user: dict[str, Any]) -> list[str]:
+    """What an account may do besides what all may, in few words."""
+    words = {"may_use_high_priority": "high priority", "may_use_image_user": "image user"}
+    return [word for key, word in words.items() if user.get(key)]
+
+
 def tone(state: str) -> str:
     """The state, coloured when standard output is a terminal."""
     return click.style(state, fg=_COLOURS.get(tone_of(state))) if sys.stdout.isatty() else state
@@ -134,9 +140,12 @@ def ago(at: float | None, now: float | None = None) -> str:
     return f"{span((time.time() if now is None else now) - at)} ago"
 
 
-def moment(at: float) -> str:
-    """An instant by this machine's clock and zone: ``2026-03-01 14:05:09``."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """An instant by this machine's clock, with its zone: ``2026-03-01 14:05:09 +01:00``. The hour that comes twice in
+    autumn is told apart by it."""
+    there = time.localtime(at)
+    zone = time.strftime("%z", there)
+    return f"{time.strftime(form, there)} {zone[:3]}:{zone[3:5]}"
 
 
 def span(seconds: float | None) -> str:

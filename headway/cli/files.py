@@ -14,7 +14,7 @@ import click
 from ..client import Client, Refused
 from ..errors import Conflict
 from ..units import counted
-from .common import ago, client, output_option, print_json, safe, size, span, table, whole_file
+from .common import ago, client, moment, output_option, print_json, safe, size, span, table, whole_file
 from .completion import remote_files
 from .transfer import progress, run_all
 
@@ -43,7 +43,7 @@ def ls(path: str, output: str) -> None:
         [
             entry["mode"],
             size(entry["size_bytes"]) if entry["kind"] == "file" else "-",
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(entry["modified_at"])),
+            moment(entry["modified_at"], "%Y-%m-%d %H:%M"),
             safe(entry["name"])
             + {"folder": "/", "link": f" -> {safe(entry['link_target'])}", "other": " (special)"}.get(
                 entry["kind"], ""

@@ -19,6 +19,7 @@ from ..client import Client, Refused
 from ..errors import HeadwayError
 from ..states import TASK_ENDED
 from .common import Reference, ReferenceType, client, whole_file
+from .log_times import Stamper, stamper
 
 
 @click.command()
@@ -32,12 +33,20 @@ from .common import Reference, ReferenceType, client, whole_file
     help="What to print; platform is Headway's own log of the task.",
 )
 @click.option("--tail", type=click.IntRange(0), help="Print only this many bytes, from the end.")
+@click.option("-t", "--timestamps", is_flag=True, help="Put before each line when it came (UTC).")
 @click.option("--zip", "archive", type=click.Path(path_type=Path), help="Write all logs of the job to this ZIP file.")
-def logs(reference: Reference, follow: bool, stream: str, tail: int | None, archive: Path | None) -> None:
+def logs(
+    reference: Reference, follow: bool, stream: str, tail: int | None, timestamps: bool, archive: Path | None
+) -> None:
     """Print the log of a task (ID/TASK), byte for byte, or of every task of a job (ID).
 
-    Standard error of the task goes to standard error here.
+    Standard error of the task goes to standard error here. A line whose time nobody knows has blanks in its place, with
+    -t.
     """
+    if timestamps and stream == "platform":
+        raise click.UsageError("Headway's own log has times in its lines: leave out -t.")
+    if timestamps and archive is not None:
+        raise click.UsageError("An archive holds the logs byte for byte: leave out -t.")
     with client() as http:
         reference = replace(reference, job=http.meant(reference.job))
         if archive is not None:
@@ -48,15 +57,22 @@ def logs(reference: Reference, follow: bool, stream: str, tail: int | None, arch
             names = [task["name"] for task in http.job(reference.job, attempts=False)["tasks"]]
         streams = ["stdout", "stderr"] if stream == "both" else [stream]
         if follow:
-            follow_tasks(http, reference.job, names, streams, attempt=reference.attempt)
+            follow_tasks(http, reference.job, names, streams, attempt=reference.attempt, timestamps=timestamps)
             return
         for name in names:
             if len(names) > 1:
                 click.echo(f"==> {name} <==", err=True)
+            # Bytes and times are two calls: both must be of one attempt.
+            attempt: int | str = reference.attempt
+            if timestamps and attempt == "latest":
+                attempt = http.task(reference.job, name)["attempt"] or attempt
             for one in streams:
                 try:
-                    for data in http.log_pieces(reference.job, name, attempt=reference.attempt, stream=one, tail=tail):
-                        _write(_target(one), data)
+                    stamped: Stamper | None = None
+                    for at, data in http.log_places(reference.job, name, attempt=attempt, stream=one, tail=tail):
+                        if timestamps and stamped is None:
+                            stamped = stamper(http, reference.job, name, attempt, one, at)
+                        _write(_target(one), stamped.of(data) if stamped else data)
                 except Refused as refused:
                     # A task that has not started has no log; asked for by name that is an answer, among all it is not.
                     if refused.status != 404 or reference.task:
@@ -84,7 +100,13 @@ def _write(target: BinaryIO, data: bytes) -> None:
 
 
 def follow_tasks(
-    http: Client, job_id: str, names: list[str], streams: list[str], *, attempt: str = "latest"
+    http: Client,
+    job_id: str,
+    names: list[str],
+    streams: list[str],
+    *,
+    attempt: str = "latest",
+    timestamps: bool = False,
 ) -> dict[str, Any]:
     """Streams the logs of these tasks until all of them have ended; returns the job as it is then.
 
@@ -92,7 +114,11 @@ def follow_tasks(
     unless one is named. Raises what the client raises, and OSError as soon as nobody reads the output any more.
     """
     failures: list[Exception] = []
-    followers = [_Follower(http, job_id, name, streams, attempt, failures, prefix=len(names) > 1) for name in names]
+    several = len(names) > 1
+    followers = [
+        _Follower(http, job_id, name, streams, attempt, failures, prefix=several, timestamps=timestamps)
+        for name in names
+    ]
     threads = [threading.Thread(target=_guarded(f.run, failures), daemon=True) for f in followers]
     for thread in threads:
         thread.start()
@@ -146,6 +172,7 @@ class _Follower:
         failures: list[Exception],
         *,
         prefix: bool,
+        timestamps: bool,
     ) -> None:
         self.http = http
         self.job_id = job_id
@@ -154,6 +181,7 @@ class _Follower:
         self.attempt = attempt
         self.failures = failures
         self.prefix = f"{name} | ".encode() if prefix else b""
+        self.timestamps = timestamps
 
     def run(self) -> None:
         if self.attempt != "latest":
@@ -191,8 +219,10 @@ class _Follower:
     def _stream(self, number: int, stream: str) -> None:
         target = _target(stream)
         rest = b""
+        stamped = stamper(self.http, self.job_id, self.name, number, stream) if self.timestamps else None
         try:
-            for data in self.http.follow_log(self.job_id, self.name, attempt=number, stream=stream):
+            for piece in self.http.follow_log(self.job_id, self.name, attempt=number, stream=stream):
+                data = stamped.of(piece) if stamped else piece
                 if not self.prefix:
                     _write(target, data)
                     continue

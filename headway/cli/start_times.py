@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..units import counted
-from .common import client, content_of, output_option, print_json, safe, span, table
+from .common import client, content_of, moment, output_option, print_json, safe, span, table
 
 _MOST_VARIANTS = 20
 _SHOWN = 10
@@ -39,10 +39,9 @@ def _promise(start: dict[str, Any], now: float) -> str:
 
 
 def clock(at: float, now: float) -> str:
-    """An instant by this machine's clock, without the day where it is today."""
-    there, here = time.localtime(at), time.localtime(now)
-    form = "%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%d %H:%M"
-    return time.strftime(form, there)
+    """An instant by this machine's clock with its zone, without the day where it is today."""
+    same_day = time.localtime(at)[:3] == time.localtime(now)[:3]
+    return moment(at, "%H:%M:%S" if same_day else "%Y-%m-%d %H:%M")
 
 
 def place_line(place: dict[str, Any], now: float) -> str:

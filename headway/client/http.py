@@ -290,13 +290,33 @@ class Client:
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
     ) -> Iterator[bytes]:
         """As ``log``, piece by piece, since a log may be large."""
+        for _, data in self.log_places(job_id, task, attempt=attempt, stream=stream, tail=tail):
+            yield data
+
+    def log_places(
+        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
+        """As ``log_pieces``, each with its place in the whole log."""
         params = {"tail": tail} if tail is not None else {}
         path = self._log_path(job_id, task, attempt, stream)
         with closing(self._send("GET", path, params=params, stream=True)) as response:
+            at = int(response.headers.get("x-log-offset", 0))
             try:
-                yield from response.iter_bytes(_CHUNK)
+                for data in response.iter_bytes(_CHUNK):
+                    yield at, data
+                    at += len(data)
             except httpx.TransportError as error:
                 raise NoService("The log broke off; ask for it again.") from error
+
+    def log_times(
+        self, job_id: str, task: str, *, attempt: int | str, stream: str, offset: int, length: int
+    ) -> dict[str, Any]:
+        """When so many bytes from ``offset`` on came."""
+        path = self._log_path(job_id, task, attempt, stream)
+        times: dict[str, Any] = read_json(
+            self._send("GET", f"{path}/times", params={"offset": offset, "length": length})
+        )
+        return times
 
     def follow_log(
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", offset: int = 0
@@ -486,6 +506,12 @@ class Client:
     def change_user(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = self._json("PATCH", f"/users/{quote(name, safe='')}", json=dict(changes))
         return answer
+
+    def reset_password(self, name: str, *, keep_tokens: bool = False) -> str:
+        """A new password that the server makes; it is answered only now."""
+        body = {"keep_tokens": keep_tokens}
+        path = f"/users/{quote(name, safe='')}/password"
+        return str(self._json("POST", path, json=body, repeat=False)["password"])
 
     def remove_user(self, name: str, *, home: str, to: str = "") -> dict[str, Any]:
         params = {"home": home, **({"to": to} if to else {})}

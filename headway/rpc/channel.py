@@ -14,6 +14,7 @@ it does not answer.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -107,9 +108,12 @@ class Peer:
         *,
         deadline_s: float,
         idempotent: bool = False,
+        again_within_s: float = math.inf,
         request_id: str = "",
     ) -> Any:
         """A stream of parts, one answer. `parts` is called once per try, so that a retry begins anew.
+
+        A peer that is away is waited for `again_within_s` seconds. Its work, once begun, may take to the deadline.
 
         Raises:
             HeadwayError: as for `call`.
@@ -118,6 +122,7 @@ class Peer:
             lambda timeout_s: method(_steps(parts()), timeout=timeout_s, metadata=self._with(request_id)),
             deadline_s=deadline_s,
             again=idempotent,
+            again_within_s=again_within_s,
         )
 
     async def stream(
@@ -139,8 +144,11 @@ class Peer:
         finally:
             call.cancel()
 
-    async def _retrying(self, start: Callable[[float], Any], *, deadline_s: float, again: bool) -> Any:
-        give_up_at = self._clock.monotonic() + deadline_s
+    async def _retrying(
+        self, start: Callable[[float], Any], *, deadline_s: float, again: bool, again_within_s: float = math.inf
+    ) -> Any:
+        began = self._clock.monotonic()
+        give_up_at = began + deadline_s
         pauses = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S)
         left_s = deadline_s
         while True:
@@ -151,7 +159,8 @@ class Peer:
                 delay_s = pauses.next_s()
                 left_s = give_up_at - self._clock.monotonic() - delay_s
                 retryable = again and isinstance(failure, Unavailable) and failure.code == "UNAVAILABLE"
-                if not retryable or left_s <= 0:
+                waited_s = self._clock.monotonic() + delay_s - began
+                if not retryable or left_s <= 0 or waited_s > again_within_s:
                     raise failure from error
             await self._clock.sleep(delay_s)
 

@@ -89,10 +89,19 @@ async def list_jobs(
     q: Annotated[str, Query(max_length=200, description="part of the name or start of the id")] = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str, Query(max_length=64, description="next_cursor of the page before")] = "",
+    order: Annotated[Literal["newest", "oldest"], Query(description="which comes first")] = "newest",
+    count: Annotated[bool, Query(description="also say how many there are in all")] = False,
 ) -> s.JobList:
     """Newest first. New jobs that arrive while paging don't shift the pages."""
     return await parts.jobs.page(
-        account, states=state or [], owner=account.name if owner == "me" else owner, query=q, limit=limit, cursor=cursor
+        account,
+        states=state or [],
+        owner=account.name if owner == "me" else owner,
+        query=q,
+        limit=limit,
+        cursor=cursor,
+        oldest_first=order == "oldest",
+        count=count,
     )
 
 

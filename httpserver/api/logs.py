@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from .. import schemas as s
+from ..logs.times import MOST_BYTES
 from .common import BINARY, SignedIn, TheParts, streams
 from .jobs import JobRef, TaskRef
 
@@ -67,6 +68,24 @@ async def get_log_line(
     """Where a line of a log begins, so that a link can name one. The log is read up to there."""
     return await parts.logs.line(
         account, job, task, 0 if number == "latest" else int(number), stream, line=line, offset=offset
+    )
+
+
+@router.get("/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/times")
+async def get_log_times(
+    job: JobRef,
+    task: TaskRef,
+    number: AttemptRef,
+    stream: s.LogStream,
+    account: SignedIn,
+    parts: TheParts,
+    offset: Annotated[int, Query(ge=0, le=2**62, description="the first byte")] = 0,
+    length: Annotated[int, Query(ge=1, le=MOST_BYTES, description="so many bytes")] = 1 << 20,
+) -> s.LogTimes:
+    """When the bytes of a part of a log came. Bytes that came within 20 ms may have one time; in logs with very many
+    small pieces it is a second. Headway's own log has no times, nor has an attempt whose node was lost."""
+    return await parts.logs.times(
+        account, job, task, 0 if number == "latest" else int(number), stream, offset=offset, length=length
     )
 
 

@@ -49,6 +49,26 @@ async def change_password(body: s.PasswordChange, account: SignedIn, request: Re
     return Response(status_code=204)
 
 
+@router.get("/sessions")
+async def list_sessions(account: SignedIn, request: Request, parts: TheParts) -> s.OwnSessionList:
+    """One's own sessions, oldest first, and which of them asks."""
+    own = parts.accounts.own_sessions.of(account.name, request.scope["headway.token"])
+    return s.OwnSessionList(sessions=[views.own_session(one, current) for one, current in own])
+
+
+@router.delete("/sessions")
+async def end_other_sessions(account: SignedIn, request: Request, parts: TheParts) -> s.Ended:
+    """Ends one's own sessions, and what is under way with them, but for the one that the request came with."""
+    ended = await parts.accounts.own_sessions.end_others(account.name, request.scope["headway.token"])
+    return s.Ended(ended=ended)
+
+
+@router.delete("/sessions/{id}")
+async def end_session(id: str, account: SignedIn, parts: TheParts) -> s.Ended:
+    """Ends one of one's own sessions. Ending one that is gone already is harmless."""
+    return s.Ended(ended=await parts.accounts.own_sessions.end(account.name, id))
+
+
 @router.post("/tokens", status_code=201)
 async def create_token(body: s.TokenCreate, account: SignedIn, request: Request, parts: TheParts) -> s.TokenCreated:
     """Makes a long-lived token. The answer is the only place where it is ever shown."""

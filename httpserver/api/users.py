@@ -65,6 +65,13 @@ async def update_user(name: str, body: s.UserPatch, by: AnAdmin, parts: TheParts
     return views.user(account)
 
 
+@router.post("/users/{name}/password")
+async def reset_password(name: str, body: s.PasswordReset, by: AnAdmin, parts: TheParts) -> s.PasswordMade:
+    """Makes a new password, which is answered once. It ends all sessions of the account, and its tokens unless they are
+    kept."""
+    return s.PasswordMade(password=await parts.accounts.reset_password(name, by=by.name, keep_tokens=body.keep_tokens))
+
+
 @router.delete("/users/{name}")
 async def remove_user(
     name: str,

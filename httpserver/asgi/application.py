@@ -38,6 +38,7 @@ from ..http import problems
 from ..http.query_names import refuse_unknown
 from ..parts import Parts
 from . import openapi
+from .compression import Compressed
 from .request_guard import API, RequestGuard
 from .static_files import StaticPage
 
@@ -53,7 +54,7 @@ class _App(FastAPI):
 
 def application(parts: Parts) -> ASGIApp:
     """Everything, as the server runs it."""
-    return RequestGuard(routes(parts), parts)
+    return RequestGuard(Compressed(routes(parts)), parts)
 
 
 def routes(parts: Parts | None) -> FastAPI:
@@ -104,7 +105,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
     if error.status_code == 404 and request.method in ("GET", "HEAD"):
         page: StaticPage = request.app.state.page
         try:
-            return page.respond(request.url.path)
+            return page.respond(request.url.path, request.headers)
         except HeadwayError as missing:
             return _answer(request, missing)
     return _answer(request, problems.from_http(error, _methods_of(request)))

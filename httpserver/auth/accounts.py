@@ -24,6 +24,7 @@ from headway.store.database import Database
 from . import ids, known_addresses, password_rules, tokens
 from .known_addresses import KnownAddresses
 from .model import Account, SignedInSession, StoredToken
+from .own_sessions import OwnSessions
 from .passwords import Passwords, new_password
 from .secret import hashed
 from .sign_in_limits import FailureLimit, SignInLimits, place_of
@@ -75,6 +76,7 @@ class Accounts:
         # One change at a time: checks against memory stay true until the commit.
         self._changing = asyncio.Lock()
         self._tokens = Tokens(db, clock, self._changing, session_s=session_s)
+        self.own_sessions = OwnSessions(self._tokens)
         self.requests = self._tokens.requests
         self.run = self._tokens.run
 
@@ -223,7 +225,8 @@ class Accounts:
 
     async def delete_token(self, account: Account, id: str) -> None:
         """Ends one of the account's own tokens; one that isn't there is fine."""
-        await self._tokens.end(account.name, "token", id)
+        ended = await self._tokens.end(account.name, "token", id)
+        log.info("account.ended", name=account.name, kind="token", id=id, ended=ended, by=account.name)
 
     def of_account(self, name: str, kind: Kind) -> list[StoredToken]:
         """Anybody's sessions or tokens, oldest first.
@@ -278,7 +281,9 @@ class Accounts:
             Conflict: the name or the uid is taken, or was, or the range of uids is used up.
         """
         if name in RESERVED_ACCOUNTS:
-            raise InvalidInput(f"An account can't be named `{name}`: the name means something else already.")
+            raise _name_refused(
+                InvalidInput, f"An account can't be named `{name}`: the name means something else already."
+            )
         ids.check(uid, gid, least=self._uids.start)
         if password is not None:
             password_rules.check(password, name, pointer="/password")
@@ -287,10 +292,11 @@ class Accounts:
         async with self._changing:
             self.check_admin(by)
             if name in self._accounts:
-                raise Conflict(f"There is an account `{name}` already.")
+                raise _name_refused(Conflict, f"There is an account `{name}` already.")
             if name in self._removed:
-                raise Conflict(
-                    f"There was an account `{name}`: its jobs and images still carry that name, so choose another one."
+                raise _name_refused(
+                    Conflict,
+                    f"There was an account `{name}`: its jobs and images still carry that name, so choose another one.",
                 )
             others = [*self._accounts.values(), *self._removed.values()]
             uid = ids.free(self._uids, others) if uid is None else uid
@@ -340,7 +346,9 @@ class Accounts:
             if before.admin and before.enabled and not (after.admin and after.enabled):
                 others = [a for a in self._accounts.values() if a.admin and a.enabled and a.name != name]
                 if not others:
-                    raise Conflict(f"`{name}` is the last admin; make another one first.")
+                    sentence = f"`{name}` is the last admin; make another one first."
+                    pointer = "/enabled" if after.admin else "/admin"
+                    raise Conflict(sentence, problems=[Problem(pointer, sentence)])
             row = dict(fields) | ({"password_hash": stored} if stored is not None else {})
             held = self._tokens.hashes(name, "session", "token")
             ends = stored is not None or not after.enabled
@@ -359,8 +367,15 @@ class Accounts:
             if not after.enabled or (before.admin and not after.admin):
                 # What was begun with more rights ends; tokens that were kept open nothing, or less, from now on.
                 self.requests.end([hash for hash in held if hash not in ended], shut_out=True)
-        log.info("account.changed", name=name, changed=sorted(changes), by=by)
+        rights = {key: getattr(after, key) for key in ("admin", "enabled") if key in changes}
+        log.info("account.changed", name=name, changed=sorted(changes), **rights, by=by)
         return after
+
+    async def reset_password(self, name: str, *, by: str, keep_tokens: bool = False) -> str:
+        """A new password that is made here, and kept nowhere else; otherwise as :meth:`update` with one."""
+        made = new_password()
+        await self.update(name, {"password": made}, by=by, keep_tokens=keep_tokens)
+        return made
 
     def check_admin(self, by: str) -> None:
         """``by`` may have lost the right while its change waited for its turn. Names of no account pass.
@@ -445,9 +460,8 @@ class Accounts:
         self._own.failed(account.name, self._clock.monotonic())
         stored = self._hashes.get(account.name)
         if not await self._passwords.check(stored, current, turn=account.name):
-            raise InvalidInput(
-                "The current password is wrong.", problems=[Problem("/current", "This is not the current password.")]
-            )
+            sentence = "The current password is wrong."
+            raise InvalidInput(sentence, problems=[Problem("/current", sentence)])
         self._own.forget(account.name)
         if not await self._store_password(account.name, await self._passwords.hash(new), instead_of=stored):
             raise NotSignedIn("Your password or account was changed meanwhile: sign in again.")
@@ -472,6 +486,10 @@ class Accounts:
             await self._db.write(lambda conn: conn.execute(statement))
             self._hashes[name] = stored
             return True
+
+
+def _name_refused(kind: type[InvalidInput | Conflict], sentence: str) -> InvalidInput | Conflict:
+    return kind(sentence, problems=[Problem("/name", sentence)])
 
 
 def _too_many(wait_s: float) -> TooMany:

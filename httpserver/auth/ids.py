@@ -39,7 +39,8 @@ def refuse_taken(uid: int, gid: int | None, others: Iterable[Account]) -> None:
     for other in others:
         for name, value in (("uid", uid), ("gid", uid if gid is None else gid)):
             if value in (other.uid, other.gid):
-                raise Conflict(f"The {name} {value} belongs to another account.")
+                sentence = f"The {name} {value} belongs to another account."
+                raise Conflict(sentence, problems=[Problem(f"/{name}", sentence)])
 
 
 def free(range_: range, others: Iterable[Account]) -> int:

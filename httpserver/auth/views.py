@@ -39,6 +39,10 @@ def session(stored: StoredToken) -> s.AccountSession:
     )
 
 
+def own_session(stored: StoredToken, current: bool) -> s.OwnSession:
+    return s.OwnSession(**session(stored).model_dump(), current=current)
+
+
 def account_to_pb(account: Account) -> common.Account:
     """As JobManager keeps it with a job."""
     return common.Account(

@@ -15,6 +15,7 @@ FORMS = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$": "a letter, digit or `_`, then letters, digits, `_`, `.` and `-`, up to 128 "
     "characters",
     r"^[^:\x00-\x1f\x7f]+$": "written without `:` and without control characters",
+    r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*$": "written without control characters",
     "^[0-9a-f]{64}$": "64 digits 0-9 and a-f",
     "^(sha256:[0-9a-f]{64})?$": "`sha256:` and 64 digits 0-9 and a-f",
     "^([1-9][0-9]{0,8}|latest)$": "a number from 1, or `latest`",

@@ -63,9 +63,11 @@ class AccountRemoval:
     def _heir(self, account: Account, to: str) -> Account:
         heir = self._accounts.get(to)
         if heir is None:
-            raise NotFound(f"There is no account `{to[:64]}` to hand the files over to.")
+            sentence = f"There is no account `{to[:64]}` to hand the files over to."
+            raise NotFound(sentence, problems=[Problem("/to", sentence)])
         if heir.name == account.name:
-            raise InvalidInput("The files go to another account.")
+            sentence = "The files go to another account."
+            raise InvalidInput(sentence, problems=[Problem("/to", sentence)])
         return heir
 
     def _end_home(self, account: Account, heir: Account | None) -> str:

@@ -111,11 +111,26 @@ class Jobs:
     # -- looking --------------------------------------------------------------------------------
 
     async def page(
-        self, account: Account, *, states: Sequence[JobState], owner: str, query: str, limit: int, cursor: str
+        self,
+        account: Account,
+        *,
+        states: Sequence[JobState],
+        owner: str,
+        query: str,
+        limit: int,
+        cursor: str,
+        oldest_first: bool = False,
+        count: bool = False,
     ) -> s.JobList:
         """One page, newest first."""
         request = jm.ListJobsRequest(
-            owner=owner, states=[state.value for state in states], query=query, limit=limit, cursor=cursor
+            owner=owner,
+            states=[state.value for state in states],
+            query=query,
+            limit=limit,
+            cursor=cursor,
+            oldest_first=oldest_first,
+            count=count,
         )
         reply, booked = await asyncio.gather(
             self._services.jobs.call("ListJobs", request),
@@ -126,6 +141,10 @@ class Jobs:
             jobs=jobs,
             next_cursor=reply.next_cursor or None,
             gpus_booked=bookings.of_jobs(booked, (job.id for job in jobs)),
+            # A JobManager of before does not count.
+            count=s.JobCount(jobs=reply.count.jobs, running=reply.count.running, more=reply.count.more)
+            if reply.HasField("count")
+            else None,
         )
 
     async def detail(

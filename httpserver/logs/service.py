@@ -16,7 +16,7 @@ from ..auth.model import Account
 from ..http import ranges
 from ..http.disposition import attachment
 from ..jobs.service import Jobs
-from . import lines
+from . import lines, times
 from .archive import LogArchiveEntry, archive
 from .reader import AttemptLogReader
 from .snapshot import LocatedAttempt, LogSnapshot
@@ -98,6 +98,19 @@ class Logs:
         finally:
             await _close(opened)
         return s.LogLine(line=seen, offset=begin, size=opened.size, ended=found.ended)
+
+    async def times(
+        self, account: Account, ref: str, task_name: str, number: int, stream: str, *, offset: int, length: int
+    ) -> s.LogTimes:
+        """When the bytes from ``offset`` on came.
+
+        Raises:
+            NotAllowed: somebody else's job.
+            NotFound: no such task or attempt.
+        """
+        task, found = await self._found(account, ref, task_name, number)
+        marks = await times.times_of(self._reader, task, found, stream, offset, length)
+        return s.LogTimes(offsets=marks.offsets, at=marks.at, end=marks.end, ended=found.ended)
 
     async def _found(self, account: Account, ref: str, task_name: str, number: int) -> tuple[TaskId, LocatedAttempt]:
         job = await self._jobs.own(account, ref)

@@ -17,6 +17,8 @@ READ_S = 5.0
 PARTS_S = 30.0  # of an answer that comes in parts
 ACT_S = 20.0
 SUBMIT_S = 60.0
+# A restart takes less. A client that waits longer than 30 s gives up, and blames this service.
+AWAY_S = 15.0
 
 
 class ServiceClient:
@@ -75,6 +77,7 @@ class ServiceClient:
                 parts,
                 deadline_s=deadline_s,
                 idempotent=not self._away,
+                again_within_s=AWAY_S,
                 request_id=request_id,
             )
         except HeadwayError as error:

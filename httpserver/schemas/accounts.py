@@ -51,8 +51,20 @@ class PasswordChange(ApiRequest):
     new: str = Field(min_length=8, max_length=1000)
 
 
+# A name is shown in tables and terminals: nothing in it moves what stands around it.
+TokenName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*$",
+        description="what it is for, to tell it apart later",
+    ),
+]
+
+
 class TokenCreate(ApiRequest):
-    name: str = Field(min_length=1, max_length=100, description="what it is for, to tell it apart later")
+    name: TokenName
     expires_in_s: float | None = Field(None, gt=0, le=20 * 366 * 86400, description="null: until deleted")
 
 
@@ -124,6 +136,22 @@ class AccountSession(ApiResponse):
 
 class AccountSessionList(ApiResponse):
     sessions: list[AccountSession]
+
+
+class OwnSession(AccountSession):
+    current: bool = Field(description="the one that the request came with")
+
+
+class OwnSessionList(ApiResponse):
+    sessions: list[OwnSession]
+
+
+class PasswordReset(ApiRequest):
+    keep_tokens: StrictBool = Field(False, description="its long-lived tokens stay; otherwise they end")
+
+
+class PasswordMade(ApiResponse):
+    password: str = Field(description="shown this once; only its hash is kept")
 
 
 class Ended(ApiResponse):

@@ -176,12 +176,21 @@ class Job(ApiResponse):
     )
 
 
+class JobCount(ApiResponse):
+    """Of all jobs that the filters let through."""
+
+    jobs: int
+    running: int
+    more: bool = Field(description="there are more jobs than these: it was not counted further")
+
+
 class JobList(ApiResponse):
     jobs: list[Job]
     next_cursor: str | None = Field(description="null at the end")
     gpus_booked: dict[str, int] | None = Field(
         default=None, description="GPUs that running tasks of these jobs hold now, by job id; null: not known now"
     )
+    count: JobCount | None = Field(default=None, description="with `count` alone")
 
 
 class Missing(ApiResponse):

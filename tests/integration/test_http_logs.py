@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.waiting import eventually
-from worker.box import IndexRecord, Stream, pack_index
+from worker.box import IndexRecord, Stream, pack_index, unpack_index
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -153,6 +153,43 @@ async def test_both_streams_are_one_log_in_the_order_in_which_they_came(rig: Rig
         answer = await ann.get(path)
         assert (answer.status_code, sorted(answer.content)) == (200, sorted(whole))
     assert (await ann.get(path.replace("/both", "/index"))).status_code == 400
+
+
+async def test_times_of_lines_live_and_ended(rig: Rig):
+    out, err = b"epoch 1\nepoch 2\n", b"warning\nTraceback\n"
+    index = an_index((1, 0, 8), (2, 0, 8), (1, 8, 8), (2, 8, 4))  # the end of stderr is not named
+    index = pack_index(IndexRecord((r.wall_ns + 1) * 10**9, r.offset, r.length, r.stream) for r in unpack_index(index))
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig)
+    both, other = path.replace("stdout", "both"), path.replace("stdout", "stderr")
+
+    async def times(of: str, offset: int, length: int = 100) -> tuple[list[tuple[int, float | None]], int]:
+        found = (await ann.get(f"{of}/times", params={"offset": offset, "length": length})).json()
+        return list(zip(found["offsets"], found["at"], strict=True)), found["end"]
+
+    for stream, data in (("stdout", out), ("stderr", err), ("index", index[:60])):
+        await rig.worker.write(job_id, "a", data, stream=stream)
+    assert await times(path, 0) == ([(0, 1.0)], 8)
+    assert await times(both, 3, 8) == ([(3, 1.0), (8, 2.0)], 11)
+    await rig.worker.write(job_id, "a", index[60:], stream="index")
+    assert await times(path, 0) == ([(0, 1.0), (8, 3.0)], 16)
+    await rig.worker.end(job_id, "a")
+    rig.tasks.put(job_id, "a", state="SUCCEEDED", stdout_bytes=len(out), stderr_bytes=len(err))
+    rig.store_log(job_id, "a", out)
+    rig.store_log(job_id, "a", err, stream="stderr")
+    rig.store_log(job_id, "a", index, stream="index")
+    assert await times(path, 0) == ([(0, 1.0), (8, 3.0), (16, None)], 100)
+    assert await times(other, 4) == ([(4, 2.0), (8, 4.0), (12, None)], 104)
+    assert await times(both, 0) == ([(0, 1.0), (8, 2.0), (16, 3.0), (24, 4.0), (28, None)], 100)
+    assert await times(path.replace("stdout", "platform"), 5, 9) == ([(5, None)], 14)
+    # One stream alone has times, too; without an index nothing is guessed.
+    job_id, path = await a_task(rig, "SUCCEEDED", stdout_bytes=len(out))
+    rig.store_log(job_id, "a", out)
+    assert await times(path, 2) == ([(2, None)], 102)
+    rig.store_log(job_id, "a", index, stream="index")
+    assert await times(path, 2) == ([(2, 1.0), (8, 3.0), (16, None)], 102)
+    assert (await ann.get(f"{path}/times", params={"length": 0})).status_code == 400
+    assert (await (await rig.client("bob")).get(f"{path}/times")).status_code == 403
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "ended"])

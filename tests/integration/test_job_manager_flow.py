@@ -170,6 +170,8 @@ async def test_a_diamond_runs_from_submission_to_its_end(rig: Rig) -> None:
         await rig.job(job_id, "left", "centre")
     with pytest.raises(NotFound, match=r"no task 'rihgt'\. Did you mean 'right'\?"):
         await rig.job(job_id, "rihgt")
+    with pytest.raises(NotFound, match=r"no task 'rihgt'\. Did you mean 'right'\?"):
+        await rig.act(job_id, ACT.ACTION_CANCEL, "rihgt")
     await rig.ends(job_id, "right")
     await rig.told("prepare", "left", "right", "compare")
     await rig.ends(job_id, "compare")

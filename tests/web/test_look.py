@@ -141,6 +141,8 @@ def test_every_page(
         "datasets": "/datasets",
         "dataset": "/datasets/numbers",
         "account": "/account",
+        "accounts": "/accounts",
+        "account-admin": "/accounts/admin",
     }
     with browser.new_context(
         base_url=headway.url, viewport={"width": width, "height": height}, color_scheme=scheme

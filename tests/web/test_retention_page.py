@@ -73,7 +73,7 @@ def test_an_ended_job_is_deleted_once_that_is_confirmed(page: Page, headway: Clu
     soon(lambda: not (headway.mount / "jobs" / job).exists(), what="its folder is gone")
     page.goto(f"/jobs/{job}")
     expect(page.get_by_role("alert")).to_contain_text(
-        re.compile(rf"{job} (is being deleted|was deleted on \d{{4}}-\d\d-\d\d by admin\.)")
+        re.compile(rf"{job} (is being deleted|was deleted on \d{{4}}-\d\d-\d\d \(UTC\) by admin\.)")
     )
 
 
@@ -118,7 +118,9 @@ def test_a_link_to_a_job_that_the_rules_removed_says_so(page: Page, headway: Clu
     headway.wait_ready()
     page.goto(f"/jobs/{job}")
     soon(lambda: not (headway.mount / "jobs" / job).exists(), within_s=60, what="the rules removed it")
-    told = re.compile(rf"{job} was deleted on \d{{4}}-\d\d-\d\d by the rules of retention, 90 days after its end\.")
+    told = re.compile(
+        rf"{job} was deleted on \d{{4}}-\d\d-\d\d \(UTC\) by the rules of retention, 90 days after its end\."
+    )
     soon(lambda: told.search(_refused(headway, job)), what="JobManager has dropped its rows")
     page.goto(f"/jobs/{job}")
     expect(page.get_by_role("alert")).to_contain_text(told)

@@ -93,7 +93,7 @@ class LogCopier:
         self, attempt: AttemptId, target: Path, stdout: Path | None, stderr: Path | None, index: Path | None = None
     ) -> CopyJob:
         """Copy from now on. Safe twice, and for an attempt from before this Worker's restart. ``index`` follows at the
-        end, if both streams have something."""
+        end, if there is output."""
         job = self._jobs.get(attempt)
         if job is None:
             spools = {
@@ -290,8 +290,8 @@ def _copy_one(job: CopyJob, final: bool, folder: Callable[[], Path]) -> bool:
 
 
 def _copy_index(job: CopyJob, folder: Callable[[], Path]) -> None:
-    # Without an fsync, as the platform log: without it the two streams are shown one after the other.
-    if job.index is None or not job.spools or not all(_has_bytes(spool.source) for spool in job.spools.values()):
+    # Without an fsync, as the platform log: without it lines have no times, and one stream is shown after the other.
+    if job.index is None or not any(_has_bytes(spool.source) for spool in job.spools.values()):
         return
     try:
         descriptor = open_regular(job.index)

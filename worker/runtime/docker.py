@@ -25,10 +25,10 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..box import BoxError, BoxStanding, exists, spec_bytes, spec_digest
+from ..box import BoxError, BoxStanding, exists
 from ..homes import TaskHomes
-from ..launcher import FOREIGN_BOX, launcher_path
-from ..model import WantedImage, attempt_of_folder
+from ..launcher import launcher_path
+from ..model import WantedImage
 from ..ports import (
     AttemptProgress,
     ContainerFacts,
@@ -44,20 +44,22 @@ from ..ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .boxed import BoxedRuntime, LaidOut
+from .boxed import BoxedRuntime
+from .docker_containers import AttemptContainers
 from .docker_disk import EngineFolders, container_files
 from .docker_engine import DockerEngine, KeyedLock, StartSlots
-from .docker_errors import engine_in_trouble, is_left_over, start_refusal, text_of
+from .docker_errors import text_of
 from .docker_events import EngineEvents
-from .docker_facts import CONTAINER_STATES, container_facts
+from .docker_facts import CONTAINER_STATES
 from .docker_gpus import GpuProbe
 from .docker_guard import docker_guard
-from .docker_homes import DockerHomes, PreparedHome, task_homes
+from .docker_homes import DockerHomes, task_homes
 from .docker_images import DockerImages
-from .docker_networks import NoNetwork, TaskNetworks
-from .docker_options import WorkerIdentity, container_config, container_name, devices_of, folder_of
+from .docker_networks import TaskNetworks
+from .docker_options import WorkerIdentity, devices_of
 from .docker_outages import EngineOutages
 from .docker_places import ImagePlaces, LookTakesLong
+from .docker_start import BEGUN, ContainerStarts
 from .docker_ulimits import engine_ulimits
 from .setup import RuntimeParts, RuntimeSetup
 
@@ -67,9 +69,6 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 T = TypeVar("T")
 
-_ABSENT = ContainerFacts(ContainerState.ABSENT)
-# A launcher lives or has lived: whatever the engine says, this start has worked.
-_BEGUN = frozenset({BoxStanding.RUNS, BoxStanding.ENDED, BoxStanding.OVER})
 _LOOK_S = 0.5
 
 
@@ -96,13 +95,23 @@ class DockerRuntime(BoxedRuntime):
         super().__init__(attempts_dir, launcher)
         self._engine = engine
         self._identity = identity
-        self._pids_limit = pids_limit
+        self._containers = AttemptContainers(identity, self.box)
         self.networks = TaskNetworks(engine, identity, IPv4Network(job_range))
         self._images = DockerImages(engine, node=identity.node, local=local_images)
         self.gpu_probe = GpuProbe(engine, identity.node, identity.short)
         self._folders = EngineFolders(engine)
-        self._places = ImagePlaces(identity) if look_into_images else None
         self._homes = DockerHomes(homes, engine.url, identity.node)
+        self._starting = ContainerStarts(
+            identity,
+            self._containers,
+            self.networks,
+            self._homes,
+            self.gpu_probe,
+            ImagePlaces(identity) if look_into_images else None,
+            pids_limit,
+            self._judge,
+            self._withdraw,
+        )
         self._outages = EngineOutages()
         self._keeps_containers: bool | None = None  # not asked since the engine came
         self._most_ulimits: tuple[tuple[str, int], ...] | None = None  # likewise
@@ -212,14 +221,14 @@ class DockerRuntime(BoxedRuntime):
         return self._folders.found
 
     async def files(self, attempt: AttemptId) -> ContainerFiles:
-        name, here = self._name(attempt), self._folders.found
+        name, here = self._containers.name(attempt), self._folders.found
         return await self._engine_call(lambda api: self._homes.files(attempt, container_files(api, name, here)))
 
     # -- one attempt ------------------------------------------------------------------------------
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         attempt = order.attempt
-        home = await self._one_by_one(attempt, lambda api: self._prepare_home(api, order), on_disk=True)
+        home = await self._one_by_one(attempt, lambda api: self._starting.prepare_home(api, order), on_disk=True)
         try:
             laid_out = await self.lay_out(replace(order, spec=home.spec_for(order.spec)))
             if not laid_out.digest:
@@ -227,7 +236,7 @@ class DockerRuntime(BoxedRuntime):
         except (OSError, BoxError, ValueError) as error:
             # A program that is root may have broken the files of its own box.
             standing = self._judge(attempt)
-            if standing in _BEGUN:
+            if standing in BEGUN:
                 return ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
             if standing is BoxStanding.MAY_START and not self._withdraw(attempt):
                 raise EngineUnavailable(f"The start failed, but its launcher lives. {error}") from error
@@ -241,7 +250,7 @@ class DockerRuntime(BoxedRuntime):
         cancelled = False
 
         def start(api: APIClient) -> ContainerFacts:
-            return self._create_and_start(api, order, laid_out, home, lambda: cancelled)
+            return self._starting.create_and_start(api, order, laid_out, home, lambda: cancelled)
 
         slots = self._gpu_starts if devices_of(order) else self._starts
         await slots.take()
@@ -275,12 +284,12 @@ class DockerRuntime(BoxedRuntime):
         return progress
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
-        return await self._engine_call(lambda api: self._inspect(api, attempt))
+        return await self._engine_call(lambda api: self._containers.inspect(api, attempt))
 
     async def kill(self, attempt: AttemptId) -> None:
         def kill(api: APIClient) -> None:
             try:
-                container = self._own(api, attempt)
+                container = self._containers.own(api, attempt)
                 if container is not None:
                     api.kill(container, "KILL")
             except NotFound:
@@ -294,7 +303,7 @@ class DockerRuntime(BoxedRuntime):
     async def remove(self, attempt: AttemptId) -> None:
         def remove(api: APIClient) -> None:
             try:
-                container = self._own(api, attempt)
+                container = self._containers.own(api, attempt)
                 if container is not None:
                     api.remove_container(container, v=True, force=True)
             except NotFound:
@@ -317,7 +326,7 @@ class DockerRuntime(BoxedRuntime):
         out: dict[AttemptId, ContainerFacts] = {}
         ours: dict[AttemptId, Mapping[str, Any]] = {}
         for entry in found:
-            attempt = self._attempt_of((entry.get("Names") or [""])[0], entry.get("Labels"))
+            attempt = self._containers.attempt_of((entry.get("Names") or [""])[0], entry.get("Labels"))
             if attempt is not None:
                 state = CONTAINER_STATES.get(entry.get("State", ""), ContainerState.RUNNING)
                 out[attempt] = ContainerFacts(state, id=entry["Id"], image_id=entry.get("ImageID", ""))
@@ -341,174 +350,6 @@ class DockerRuntime(BoxedRuntime):
             self.networks.sweep(api, lambda: {attempt.task.job_id for attempt in list(self._known_attempts)})
 
         await self._engine_call(sweep)
-
-    # -- in the engine's threads --------------------------------------------------------------------
-
-    def _create_and_start(
-        self,
-        api: APIClient,
-        order: StartOrder,
-        laid_out: LaidOut,
-        home: PreparedHome,
-        cancelled: Callable[[], bool],
-    ) -> ContainerFacts:
-        attempt, container = order.attempt, ""
-        try:
-            refused = self._refused_before(api, order) or home.refusal
-            if refused is not None:
-                return self._refuse_or_leave(api, order, refused)
-            address, network = self.networks.of(api, order)
-            config = container_config(
-                order,
-                laid_out.box,
-                self._identity,
-                digest=laid_out.digest,
-                pids_limit=self._pids_limit,
-                address=address,
-                network=network,
-                home=home.binds,
-            )
-            container, before = self._create(api, order, config)
-            if before is not None:
-                return before
-            if cancelled():
-                raise EngineUnavailable("The start was cancelled.")
-            api.start(container)
-        except (APIError, NoNetwork) as error:
-            # The box decides: an engine that was killed while it started a container knows nothing of its processes.
-            if self._judge(attempt) in _BEGUN:
-                return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
-            if isinstance(error, NoNetwork):
-                self._refuse(api, attempt, error)
-                raise
-            if engine_in_trouble(error) or is_left_over(error):
-                if is_left_over(error):
-                    self._clean_up(api, attempt)
-                raise EngineUnavailable(f"The container engine could not start it: {text_of(error)}") from error
-            gpus = bool(devices_of(order))
-            refusal = start_refusal(error, node=self._identity.node, image=order.image.id, gpus=gpus)
-            self._refuse(api, attempt, refusal)
-            raise refusal from error
-        return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
-
-    def _prepare_home(self, api: APIClient, order: StartOrder) -> PreparedHome:
-        attempt = order.attempt
-        try:
-            return self._homes.prepare(
-                api, order, lambda: self._judge(attempt) in _BEGUN or self._own(api, attempt) is not None
-            )
-        except NotFound:
-            return PreparedHome()  # no such image: what follows says so
-        except APIError as error:
-            raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
-
-    def _refused_before(self, api: APIClient, order: StartOrder) -> RuntimeRefused | None:
-        """What stands in the way before any container is made. Raises APIError."""
-        if not order.spec.place:
-            text = "Its box was made by an older Headway, just before this update"
-            return RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True)
-        if (refusal := self.gpu_probe.refusal(devices_of(order))) is not None:
-            return refusal
-        try:
-            if self._places is not None:
-                self._places.check(api, order.image.id, order.spec.mounts)
-        except RuntimeRefused as refusal:
-            return refusal
-        return None
-
-    def _refuse_or_leave(self, api: APIClient, order: StartOrder, refusal: RuntimeRefused) -> ContainerFacts:
-        """An earlier call may have made a container all the same. Then it runs."""
-        if self._judge(order.attempt) in _BEGUN:
-            return ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
-        self._refuse(api, order.attempt, refusal)
-        raise refusal
-
-    def _create(self, api: APIClient, order: StartOrder, config: dict[str, Any]) -> tuple[str, ContainerFacts | None]:
-        """The id of a container that was never started; or the facts of one that was."""
-        name = self._name(order.attempt)
-        try:
-            return str(api.create_container_from_config(config, name)["Id"]), None  # type: ignore[no-untyped-call]
-        except APIError as error:
-            if error.status_code != 409:
-                raise
-            found = self._find(api, name)
-            if found is None:
-                # The engine is about to make it, for a call that was cancelled.
-                raise EngineUnavailable(f"The container engine is still busy with {name}.") from error
-            if not self._is_own(found, order.attempt):
-                refusal = RuntimeRefused(
-                    f"The engine of {self._identity.node} has a container named {name} that is not Headway's; its "
-                    "owner has to rename or remove it",
-                    word=EndWord.START_FAILED,
-                    elsewhere=True,
-                )
-                if self._withdraw(order.attempt):
-                    raise refusal from error
-                return "", ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
-            facts = container_facts(found)
-            return facts.id, None if facts.state is ContainerState.CREATED else facts
-
-    def _refuse(self, api: APIClient, attempt: AttemptId, refusal: RuntimeRefused) -> None:
-        """Make sure that the program never runs, before anybody says so.
-
-        Raises EngineUnavailable where a launcher was quicker: the call is repeated, and finds that it runs.
-        """
-        if not self._withdraw(attempt):
-            raise EngineUnavailable(f"The start failed, but its launcher lives. {refusal.message}")
-        self._clean_up(api, attempt)
-
-    def _clean_up(self, api: APIClient, attempt: AttemptId) -> None:
-        try:
-            container = self._own(api, attempt)
-            if container is not None:
-                api.remove_container(container, v=True, force=True)
-        except NotFound:
-            return
-        except APIError as error:
-            log.warning("container.not_removed", container=self._name(attempt), reason=text_of(error))
-
-    def _name(self, attempt: AttemptId) -> str:
-        return container_name(self._identity.cluster, attempt.folder)
-
-    def _find(self, api: APIClient, name: str) -> Mapping[str, Any] | None:
-        """The engine's answer about the container of this name, whoever's it is."""
-        try:
-            found: Mapping[str, Any] = api.inspect_container(name)
-        except NotFound:
-            return None
-        return found
-
-    def _is_own(self, found: Mapping[str, Any], attempt: AttemptId) -> bool:
-        return self._attempt_of(found.get("Name", ""), (found.get("Config") or {}).get("Labels")) == attempt
-
-    def _own(self, api: APIClient, attempt: AttemptId) -> str | None:
-        """The id of the attempt's container. None: there is none. A name alone makes no container ours."""
-        found = self._find(api, self._name(attempt))
-        if found is None:
-            return None
-        if not self._is_own(found, attempt):
-            log.warning("container.foreign", container=found.get("Name", ""))
-            return None
-        return str(found["Id"])
-
-    def _inspect(self, api: APIClient, attempt: AttemptId) -> ContainerFacts:
-        found = self._find(api, self._name(attempt))
-        if found is None:
-            return _ABSENT
-        if not self._is_own(found, attempt):
-            log.warning("container.foreign", container=found.get("Name", ""))
-            return _ABSENT
-        facts = container_facts(found)
-        if facts.state is ContainerState.EXITED and facts.exit_code == FOREIGN_BOX:
-            return replace(facts, box_was_hidden=self._gave_its_box(found, attempt))
-        return facts
-
-    def _gave_its_box(self, found: Mapping[str, Any], attempt: AttemptId) -> bool:
-        """Whether the box is as it was when the container was made, so that it is not to blame."""
-        entrypoint = (found.get("Config") or {}).get("Entrypoint") or []
-        with contextlib.suppress(OSError):
-            return entrypoint[-1:] == [spec_digest(spec_bytes(self.box(attempt)))]
-        return False
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -548,10 +389,6 @@ class DockerRuntime(BoxedRuntime):
                 call.cancel()
             raise
 
-    def _attempt_of(self, name: str, labels: dict[str, str] | None) -> AttemptId | None:
-        folder = folder_of(name, labels, self._identity)
-        return None if folder is None else attempt_of_folder(folder)
-
     def engine_was_away(self, at: float) -> bool:
         return self._outages.cover(at)
 
@@ -585,6 +422,6 @@ class DockerRuntime(BoxedRuntime):
             self._images.changed()
             return
         attributes = (event.get("Actor") or {}).get("Attributes") or {}
-        attempt = self._attempt_of(attributes.get("name", ""), attributes)
+        attempt = self._containers.attempt_of(attributes.get("name", ""), attributes)
         if attempt is not None:
             self._on_change(attempt)

@@ -158,26 +158,41 @@ class JobPart(_message.Message):
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskView, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("owner", "states", "query", "limit", "cursor")
+    __slots__ = ("owner", "states", "query", "limit", "cursor", "oldest_first", "count")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     owner: str
     states: _containers.RepeatedScalarFieldContainer[str]
     query: str
     limit: int
     cursor: str
-    def __init__(self, owner: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
+    oldest_first: bool
+    count: bool
+    def __init__(self, owner: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ..., oldest_first: _Optional[bool] = ..., count: _Optional[bool] = ...) -> None: ...
 
 class ListJobsReply(_message.Message):
-    __slots__ = ("jobs", "next_cursor")
+    __slots__ = ("jobs", "next_cursor", "count")
+    class Count(_message.Message):
+        __slots__ = ("jobs", "running", "more")
+        JOBS_FIELD_NUMBER: _ClassVar[int]
+        RUNNING_FIELD_NUMBER: _ClassVar[int]
+        MORE_FIELD_NUMBER: _ClassVar[int]
+        jobs: int
+        running: int
+        more: bool
+        def __init__(self, jobs: _Optional[int] = ..., running: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
     JOBS_FIELD_NUMBER: _ClassVar[int]
     NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     next_cursor: str
-    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+    count: ListJobsReply.Count
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_cursor: _Optional[str] = ..., count: _Optional[_Union[ListJobsReply.Count, _Mapping]] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
     __slots__ = ("job_id", "with_tasks", "task_names", "tasks_offset", "tasks_limit")

@@ -1,29 +1,33 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Suspense, lazy, useCallback, useEffect, useState } from "react";
+import { Suspense, lazy, useCallback, useEffect, useRef, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { ApiError, type User, api, body, onSignedOut } from "./api/client";
 import { type Connection, keys, listen } from "./api/events";
 import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
+import { noteSilence, onBack, patiently } from "./api/reach";
+import { AwayBanner } from "./components/kept-answer";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
 import { Home } from "./views/home";
-import { JobView } from "./views/job";
 import { Jobs } from "./views/jobs";
 import { Nodes } from "./views/nodes";
 import { QueueView } from "./views/queue";
 import { Submit } from "./views/submit";
 
-// What a user of jobs alone never needs comes when it is opened.
-const Images = lazy(() => import("./views/images").then((m) => ({ default: m.Images })));
-const ImageView = lazy(() => import("./views/image").then((m) => ({ default: m.ImageView })));
-const Files = lazy(() => import("./views/files").then((m) => ({ default: m.Files })));
-const Trash = lazy(() => import("./views/trash").then((m) => ({ default: m.Trash })));
-const Datasets = lazy(() => import("./views/datasets").then((m) => ({ default: m.Datasets })));
-const Account = lazy(() => import("./views/account").then((m) => ({ default: m.Account })));
-const UsageView = lazy(() => import("./views/usage").then((m) => ({ default: m.UsageView })));
-const DatasetView = lazy(() => import("./views/dataset").then((m) => ({ default: m.DatasetView })));
+// What the first page does not need comes when it is opened, and is waited for while the server is away.
+const JobView = lazy(() => patiently(() => import("./views/job")).then((m) => ({ default: m.JobView })));
+const Images = lazy(() => patiently(() => import("./views/images")).then((m) => ({ default: m.Images })));
+const ImageView = lazy(() => patiently(() => import("./views/image")).then((m) => ({ default: m.ImageView })));
+const Files = lazy(() => patiently(() => import("./views/files")).then((m) => ({ default: m.Files })));
+const Trash = lazy(() => patiently(() => import("./views/trash")).then((m) => ({ default: m.Trash })));
+const Datasets = lazy(() => patiently(() => import("./views/datasets")).then((m) => ({ default: m.Datasets })));
+const Account = lazy(() => patiently(() => import("./views/account")).then((m) => ({ default: m.Account })));
+const Accounts = lazy(() => patiently(() => import("./views/accounts")).then((m) => ({ default: m.Accounts })));
+const AccountOf = lazy(() => patiently(() => import("./views/account-of")).then((m) => ({ default: m.AccountOf })));
+const UsageView = lazy(() => patiently(() => import("./views/usage")).then((m) => ({ default: m.UsageView })));
+const DatasetView = lazy(() => patiently(() => import("./views/dataset")).then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
   connecting: "connecting …",
@@ -45,6 +49,7 @@ export function App() {
       }
     },
     staleTime: Infinity,
+    refetchInterval: (query) => (query.state.status === "error" ? 5000 : false),
   });
   const user = me.data ?? null;
   const known = user !== null;
@@ -57,6 +62,9 @@ export function App() {
       }),
     [client],
   );
+
+  // While it was away, nothing was told: all that is on screen is asked for anew.
+  useEffect(() => onBack(() => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" })), [client]);
 
   const signedIn = useCallback(
     (fresh: User) => {
@@ -74,7 +82,7 @@ export function App() {
   );
 
   if (me.isPending) return <p className="lonely">Loading …</p>;
-  if (me.isError) {
+  if (me.data === undefined) {
     return (
       <div className="lonely" role="alert">
         <p>{me.error.message}</p>
@@ -95,6 +103,12 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
   const [connection, setConnection] = useState<Connection>("connecting");
   const [, go] = useLocation();
 
+  const wasLive = useRef(false);
+  useEffect(() => {
+    // The first sign that the server is away is the end of its stream.
+    if (wasLive.current && connection !== "live" && !expired) noteSilence();
+    wasLive.current = connection === "live";
+  }, [connection, expired]);
   useEffect(() => {
     if (expired) {
       setConnection("broken");
@@ -162,17 +176,23 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
           <Link href="/datasets" className={(active) => (active ? "here" : "")}>
             Datasets
           </Link>
+          {user.admin && (
+            <Link href="/accounts" className={(active) => (active ? "here" : "")}>
+              Accounts
+            </Link>
+          )}
         </nav>
         <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
           {connectionText[connection]}
         </span>
-        <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">
+        <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: password, tokens, sessions, registries, groups">
           {user.name}
         </Link>
         <button className="quiet" onClick={() => void signOut()}>
           Sign out
         </button>
       </header>
+      <AwayBanner />
       <main>
         <Suspense fallback={<p>Loading …</p>}>
           <Switch>
@@ -216,6 +236,12 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
               <Datasets />
             </Route>
             <Route path="/datasets/:name">{({ name }) => <DatasetView name={name} user={user} key={name} />}</Route>
+            {user.admin && (
+              <Route path="/accounts">
+                <Accounts />
+              </Route>
+            )}
+            {user.admin && <Route path="/accounts/:name">{({ name }) => <AccountOf name={name} me={user.name} key={name} />}</Route>}
             <Route path="/account">
               <Account user={user} />
             </Route>

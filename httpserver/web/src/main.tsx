@@ -2,7 +2,8 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
-import { ApiError } from "./api/client";
+import { ApiError, untilAnswered } from "./api/client";
+import { answers } from "./api/reach";
 import { App } from "./app";
 import "./style.css";
 
@@ -11,6 +12,9 @@ const client = new QueryClient({
     queries: {
       staleTime: 15_000,
       refetchOnWindowFocus: true,
+      // What was shown comes back at once, also while the server is away.
+      gcTime: 30 * 60_000,
+      refetchInterval: untilAnswered,
       // A refusal stays one however often it is asked; only silence is worth another try.
       retry: (count, error) => count < 3 && error instanceof ApiError && (error.status === 0 || error.status >= 502),
     },
@@ -18,12 +22,16 @@ const client = new QueryClient({
 });
 
 // After an upgrade the parts that this page would still fetch are gone: the fresh page knows the new ones. Once only.
-window.addEventListener("vite:preloadError", () => {
+window.addEventListener("vite:preloadError", () => void reload());
+
+async function reload(): Promise<void> {
+  // While the server is away a reload would lose what is on screen.
+  if (!(await answers())) return;
   const last = Number(sessionStorage.getItem("headway.reloaded") ?? 0);
   if (Date.now() - last < 60_000) return;
   sessionStorage.setItem("headway.reloaded", String(Date.now()));
   location.reload();
-});
+}
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");

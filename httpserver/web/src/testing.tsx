@@ -31,6 +31,8 @@ export async function drawn(children: ReactNode): Promise<Drawn> {
     await act(async () => root.unmount());
     client.clear();
     box.remove();
+    // Filters stand in the address: the next test begins without.
+    window.history.replaceState(null, "", "/");
   };
   return { client, draw, close };
 }

@@ -13,7 +13,7 @@ from typing import Any
 from task_manager.engine import leases as manager_leases
 from worker.attempt import task_executor
 from worker.node import heartbeat
-from worker.runtime import boxed, docker
+from worker.runtime import boxed, docker_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +116,14 @@ BREAKAGES = (
     Breakage(
         "`already in use` is a refusal",
         (
-            Edit(docker, "DockerRuntime._create_and_start", "if self._judge(attempt) in _BEGUN:", "if False:"),
+            Edit(docker_start, "ContainerStarts.create_and_start", "if self.judge(attempt) in BEGUN:", "if False:"),
             Edit(
-                docker,
-                "DockerRuntime._create_and_start",
+                docker_start,
+                "ContainerStarts.create_and_start",
                 "if engine_in_trouble(error) or is_left_over(error):",
                 "if engine_in_trouble(error):",
             ),
-            Edit(docker, "DockerRuntime._refuse", "if not self._withdraw(attempt):", "if False:"),
+            Edit(docker_start, "ContainerStarts._refuse", "if not self.withdraw(attempt):", "if False:"),
             Edit(task_executor, "TaskExecutor._begin", "await self._never_starts()", "True"),
         ),
     ),

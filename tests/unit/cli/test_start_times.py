@@ -11,10 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from headway.cli import cluster, jobs, start_times
+from headway.cli.common import moment
 from headway.cli.main import cli
 from headway.cli.submit import _print_dry_run
 
 NOW = time.mktime((2026, 3, 1, 12, 0, 0, 0, 0, -1))
+ZONE = moment(NOW).rpartition(" ")[2]
 WAIT = {"word": "waiting_for_gpu", "sentence": "It asks for 1 GPU, 0 free; n1 comes nearest."}
 RESOURCES = {"gpus": 1, "cpus": 1.0, "memory_bytes": 2 << 30}
 
@@ -108,10 +110,12 @@ def test_variants_are_every_timeout_with_every_number_of_gpus(server: Server) ->
     shown = lines("queue", "preview", "--timeout", "10m, 1h", "--gpus", "1,2", "--cpus", "2", "--memory", "8GiB")
     assert [(v["timeout"], v["gpus"]) for v in server.variants] == [("10m", 1), ("10m", 2), ("1h", 1), ("1h", 2)]
     assert server.variants[0] == {"timeout": "10m", "gpus": 1, "cpus": 2.0, "memory": "8GiB", "priority": "normal"}
-    assert shown[0] == "3 waiting, 2 running; if submitted at 12:00:00:"
+    assert shown[0] == f"3 waiting, 2 running; if submitted at 12:00:00 {ZONE}:"
     assert shown[1].split() == ["TIMEOUT", "GPUS", "PLACE", "STARTS", "ABOUT", "PROMISE", "WHY"]
-    assert shown[2].startswith("10m      1     4      12:12:00 (in 12m)    by 12:15:00             It asks for 1 GPU")
-    assert "~12:12:00 (in ~12m)  after 2026-03-02 12:00  It asks for 1 GPU" in shown[3]
+    assert shown[2].startswith(
+        f"10m      1     4      12:12:00 {ZONE} (in 12m)    by 12:15:00 {ZONE}             It asks for 1 GPU"
+    )
+    assert f"~12:12:00 {ZONE} (in ~12m)  after 2026-03-02 12:00 {ZONE}  It asks for 1 GPU" in shown[3]
     assert shown[4].split()[2:] == ["-", "at", "once", "-"]
     assert shown[5].split()[2:] == ["-", "never", "-", "No", "worker", "is", "big", "enough."]
 
@@ -153,16 +157,16 @@ def test_the_queue_shows_estimated_and_promised_starts(server: Server) -> None:
     ]
     shown = lines("queue")
     assert "STARTS ABOUT" in shown[1]
-    assert "12:12:00 (in 12m)    12:15:00       It asks for 1 GPU" in shown[2]
-    assert "~12:12:00 (in ~12m)  -              It asks" in shown[3]
+    assert f"12:12:00 {ZONE} (in 12m)    12:15:00 {ZONE}  It asks for 1 GPU" in shown[2]
+    assert f"~12:12:00 {ZONE} (in ~12m)  -                It asks" in shown[3]
     assert shown[5].startswith("~ a rough estimate")
 
 
 def test_explain_tells_when_a_task_starts(server: Server) -> None:
     server.place = {"position": 4, "terms": {}, **a_start(promised_start_at=NOW + 900)}
-    assert "  starts about 12:12:00 (in 12m), no later than 12:15:00" in lines("explain", "j1/train")
+    assert f"  starts about 12:12:00 {ZONE} (in 12m), no later than 12:15:00 {ZONE}" in lines("explain", "j1/train")
     server.place |= {"estimate_rough": True, "promised_start_at": None}
-    assert "  starts about ~12:12:00 (in ~12m), a rough estimate" in lines("explain", "j1/train")
+    assert f"  starts about ~12:12:00 {ZONE} (in ~12m), a rough estimate" in lines("explain", "j1/train")
 
 
 def test_explain_tells_in_words_why_a_task_has_its_place(server: Server) -> None:

@@ -304,3 +304,34 @@ async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(rig: 
     found = await servicer.ListJobs(job_manager_pb2.ListJobsRequest(query=seen[5][:16], limit=3), None)
     assert seen[5] in [job.id for job in found.jobs]
     assert not (await servicer.ListJobs(job_manager_pb2.ListJobsRequest(query="100%"), None)).jobs
+    oldest = job_manager_pb2.ListJobsRequest(owner="ann", limit=500, oldest_first=True, count=True)
+    first = await servicer.ListJobs(oldest, None)
+    assert [job.id for job in first.jobs] == sorted(r["id"] for r in rows)[:500]
+    assert (first.count.jobs, first.count.running, first.count.more) == (1_000, 0, True)
+    oldest.cursor = first.next_cursor
+    second = await servicer.ListJobs(oldest, None)
+    assert [job.id for job in second.jobs] == sorted(r["id"] for r in rows)[500:1_000]
+    assert not reply.HasField("count"), "who does not ask waits for no count"
+
+
+async def test_a_list_says_how_many_jobs_there_are_and_how_many_run(rig: JobManagerRig) -> None:
+    states = {"ann": ["RUNNING", "RUNNING", "FAILED"], "bea": ["RUNNING"]}
+    row = {
+        "account": b"", "request_id": None, "spec_hash": "", "priority": "normal", "submitted_at": 1.0, "held": False,
+        "task_count": 1, "counts": "{}", "reason_task": "", "detail": "", "version": 1,
+    }  # fmt: skip
+    rows = [
+        {**row, "id": new_job_id(1e9 + number), "owner": owner, "state": state, "name": f"{owner} {number}"}
+        for number, (owner, state) in enumerate((owner, state) for owner in states for state in states[owner])
+    ]
+    await rig.db.write(lambda conn: conn.execute(insert(job_table), rows))
+
+    async def count(**asked: Any) -> tuple[int, int]:
+        found = {"owner": "", "states": (), "query": "", "at_most": 100} | asked
+        return await rig.db.read(lambda conn: store.count_jobs(conn, **found))
+
+    assert await count() == (4, 3)
+    assert await count(owner="ann") == (3, 2)
+    assert await count(owner="ann", states=["FAILED"]) == (1, 0)
+    assert await count(states=["FAILED", "RUNNING"], query="ann") == (3, 2)
+    assert await count(at_most=2) == (2, 2)

@@ -225,13 +225,13 @@ async def test_a_removed_job_says_when_it_went_and_why(rig: JobManagerRig, sweep
     await rig.jobs.remove([chosen], "by bob")
     assert "is being deleted" in await told(rig, deleted)
     await finish(rig, sweeper)
-    assert await told(rig, deleted) == f"The job {deleted} was deleted on {day} by ann."
-    assert await told(rig, pruned_job) == f"The job {pruned_job} was deleted on {day} by bob."
+    assert await told(rig, deleted) == f"The job {deleted} was deleted on {day} (UTC) by ann."
+    assert await told(rig, pruned_job) == f"The job {pruned_job} was deleted on {day} (UTC) by bob."
     await rig.clock.advance(91 * DAY_S)
     day = datetime.fromtimestamp(rig.clock.now(), UTC).date()
     await going(rig, sweeper.choose())
     await finish(rig, sweeper)
-    want = f"The job {old} was deleted on {day} by the rules of retention, 90 days after its end."
+    want = f"The job {old} was deleted on {day} (UTC) by the rules of retention, 90 days after its end."
     assert await told(rig, old) == want
 
 

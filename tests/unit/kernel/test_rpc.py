@@ -12,6 +12,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from headway.clock import SystemClock
 from headway.errors import (
     DeadlineExceeded,
     HeadwayError,
@@ -214,6 +215,30 @@ async def test_an_upload_to_nobody_is_an_error_like_any_other(parts: list[bytes]
     for _ in range(2):
         with pytest.raises(Unavailable, match="does not answer"):
             await peer.upload(join, lambda: parts, deadline_s=5)
+    await peer.close()
+
+
+class SleeplessClock(SystemClock):
+    """Its pauses are over at once, and its time goes on by them."""
+
+    def __init__(self) -> None:
+        self.slept_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.slept_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+
+
+async def test_a_peer_that_is_away_is_waited_for_shorter_than_its_work_may_take() -> None:
+    """A submit waited a minute for a dead JobManager, and its client had given up and blamed the HttpServer."""
+    clock = SleeplessClock()
+    peer = Peer("echo", f"127.0.0.1:{free_port()}", token=TOKEN, clock=clock)
+    join = peer.channel.stream_unary(f"/{NAME}/Joined")
+    with pytest.raises(Unavailable, match="does not answer"):
+        await peer.upload(join, lambda: [b"a"], deadline_s=60, idempotent=True, again_within_s=15)
+    assert 5 < clock.slept_s <= 15
     await peer.close()
 
 

@@ -2,6 +2,7 @@
 import createClient, { type Middleware } from "openapi-fetch";
 
 import type { components, paths } from "./generated/schema";
+import { LONG_MS, isForeign, noteAnswer, noteSilence } from "./reach";
 
 type Schemas = components["schemas"];
 export type Job = Schemas["Job"];
@@ -32,6 +33,7 @@ export type Admission = Schemas["Admission"];
 export type NeedOn = Schemas["NeedOn"];
 export type LogStream = Schemas["LogStream"];
 export type LogLinePlace = Schemas["LogLine"];
+export type LogTimes = Schemas["LogTimes"];
 
 /** Any refusal of the server, and a server that does not answer. */
 export class ApiError extends Error {
@@ -44,6 +46,29 @@ export class ApiError extends Error {
     super(message);
     this.name = "ApiError";
   }
+}
+
+/** The slug of what nobody of Headway said. */
+const NO_SERVICE = "no-service";
+
+const silence = (): ApiError => new ApiError("Headway does not answer. Check your connection, and whether the server runs.", 0, NO_SERVICE);
+
+/** The server was not reached: it said neither yes nor no. */
+export const isSilence = (error: unknown): boolean => error instanceof ApiError && error.slug === NO_SERVICE;
+
+/** The server's own word that there is nothing (more) to show: what was shown before is not true any more. */
+export const isFinal = (error: unknown): boolean =>
+  error instanceof ApiError && [400, 403, 404, 410, 422].includes(error.status) && error.slug !== "unknown" && error.slug !== NO_SERVICE;
+
+/** How soon what got no answer is asked for again, when nothing else asks; false: it got one. */
+export const untilAnswered = ({ state }: { readonly state: { readonly status: string; readonly error: unknown } }): number | false =>
+  state.status === "error" && !isFinal(state.error) ? 10_000 : false;
+
+/** What came instead of an answer of Headway's. */
+function foreign(status: number): ApiError {
+  noteSilence();
+  const what = status >= 400 ? `a proxy on the way answered ${status}` : "something else answered at its address";
+  return new ApiError(`Headway does not answer: ${what}.`, status, NO_SERVICE);
 }
 
 export function toApiError(body: unknown, status: number): ApiError {
@@ -67,8 +92,22 @@ export function tellSignedOut(): void {
   signedOut.forEach((listener) => listener());
 }
 
+/** Calls that are under way: one that takes long may have no server any more. */
+const slow = new Map<string, ReturnType<typeof setTimeout>>();
+const answered = (id: string): void => {
+  clearTimeout(slow.get(id));
+  slow.delete(id);
+};
+
 const failures: Middleware = {
-  async onResponse({ request, response }) {
+  onRequest({ id }) {
+    slow.set(id, setTimeout(noteSilence, LONG_MS));
+    return undefined;
+  },
+  async onResponse({ id, request, response }) {
+    answered(id);
+    if (isForeign(response)) throw foreign(response.status);
+    noteAnswer();
     if (response.ok) return response;
     let body: unknown = null;
     try {
@@ -79,9 +118,12 @@ const failures: Middleware = {
     if (response.status === 401 && !request.url.endsWith("/session")) tellSignedOut();
     throw toApiError(body, response.status);
   },
-  onError({ error }) {
+  onError({ id, error }) {
+    answered(id);
     if (error instanceof ApiError) return error;
-    return new ApiError("Headway does not answer. Check your connection, and whether the server runs.", 0, "no-service");
+    if (error instanceof DOMException && error.name === "AbortError") return error;
+    noteSilence();
+    return silence();
   },
 };
 
@@ -113,6 +155,7 @@ export async function ask(method: string, path: string, { query = {}, json, body
   for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") words.set(name, String(value));
   const search = words.size > 0 ? `?${words}` : "";
   let response: Response;
+  const long = body === undefined ? setTimeout(noteSilence, LONG_MS) : undefined;
   try {
     response = await fetch(`/api/v1${path}${search}`, {
       method,
@@ -122,8 +165,13 @@ export async function ask(method: string, path: string, { query = {}, json, body
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError("Headway does not answer. Check your connection, and whether the server runs.", 0, "no-service");
+    noteSilence();
+    throw silence();
+  } finally {
+    clearTimeout(long);
   }
+  if (isForeign(response)) throw foreign(response.status);
+  noteAnswer();
   if (response.ok) return response;
   if (response.status === 401 && !quiet) tellSignedOut();
   throw toApiError(await response.json().catch(() => null), response.status);

@@ -1,5 +1,5 @@
 /** One attempt's log as it comes; a cut connection is taken up again at the byte where it broke. */
-import { ApiError, type LogLinePlace, tellSignedOut, toApiError } from "./client";
+import { ApiError, type LogLinePlace, type LogTimes, tellSignedOut, toApiError } from "./client";
 
 export interface LogPlace {
   readonly job: string;
@@ -88,6 +88,13 @@ export async function findLine(place: LogPlace, by: { line: number } | { offset:
   const response = await fetch(`${logUrl(place)}/line?${query}`, { signal: signal ?? null });
   if (!response.ok) throw await refusal(response);
   return (await response.json()) as LogLinePlace;
+}
+
+/** When so many bytes from `from` on came. */
+export async function logTimes(place: LogPlace, from: number, length: number, signal: AbortSignal): Promise<LogTimes> {
+  const response = await fetch(`${logUrl(place)}/times?offset=${from}&length=${length}`, { signal });
+  if (!response.ok) throw await refusal(response);
+  return (await response.json()) as LogTimes;
 }
 
 /** `from`: the byte to begin at; null: the log's tail. */

@@ -59,7 +59,8 @@ export function useQueue({ owner, offset, whole }: { owner: string; offset: numb
     queryKey: [...keys.wholeQueue, owner, whole],
     enabled: whole !== null,
     queryFn: ({ signal }) => readQueue(asking(signal), whole ?? 0),
-    placeholderData: keepPreviousData,
+    // The page stays on screen, and with it the field that is being typed into.
+    placeholderData: (old) => old ?? page.data,
     refetchInterval: 15_000,
   });
   return whole === null ? page : all;

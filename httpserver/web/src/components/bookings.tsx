@@ -6,7 +6,9 @@ import type { Booking, Node, NodeList } from "../api/client";
 import { freeNow, gpuWord, taskAddress } from "../domain/bookings";
 import { gpus, size, span } from "../domain/format";
 import { visible } from "../domain/paths";
+import type { Known } from "../domain/known";
 import { Meter } from "./basics";
+import { From } from "./kept-answer";
 import { When } from "./when";
 
 type Gpu = Node["gpus"][number];
@@ -30,10 +32,10 @@ export function FreeNow({ list, now }: { list: NodeList; now: number }) {
 }
 
 /** What could not be had now. */
-export function MissingBookings({ list }: { list: NodeList }) {
+export function MissingBookings({ list }: { list: Known<NodeList> }) {
   return (list.missing ?? []).map((one) => (
     <p className="reason" key={one.service}>
-      {one.sentence}
+      {one.sentence} {list.known_at !== undefined && <From at={list.known_at} />}
     </p>
   ));
 }

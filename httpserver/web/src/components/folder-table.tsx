@@ -3,9 +3,10 @@ import { useEffect, useRef } from "react";
 import { Link } from "wouter";
 
 import { type Entry, spaces } from "../api/spaces";
-import { moment, size } from "../domain/format";
+import { size } from "../domain/format";
 import { join, visible } from "../domain/paths";
 import { firstPress } from "../domain/press";
+import { Moment } from "./when";
 
 const ROW_PX = 38;
 /** So many rows before the end of what is known the next page is asked for. */
@@ -116,7 +117,7 @@ export function FolderTable({
                 {entry.kind === "file" ? size(entry.size_bytes) : ""}
               </span>
               <span role="cell" className="number when">
-                {moment(entry.modified_at, now)}
+                <Moment at={entry.modified_at} now={now} />
               </span>
               <span role="cell" className="file-actions">
                 {entry.kind === "folder" && (

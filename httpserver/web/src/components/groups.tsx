@@ -7,6 +7,7 @@ import { Empty, Failure } from "./basics";
 import { DeleteDialog } from "./delete-dialog";
 import { Dialog } from "./dialog";
 import { Names, type NamesState, allNames } from "./names";
+import { Trouble } from "./kept-answer";
 
 const NAME = /^[a-z_][a-z0-9_-]{0,31}$/;
 
@@ -35,8 +36,8 @@ export function Groups({ admin }: { admin: boolean }) {
       <p className="note">
         Owners can share images and datasets with a group. Then all its members can use them.{!admin && " Only admins change its members."}
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
-      {list.isSuccess && rows.length === 0 && <Empty>There are no groups yet.</Empty>}
+      <Trouble of={list} />
+      {list.data !== undefined && rows.length === 0 && <Empty>There are no groups yet.</Empty>}
       {rows.length > 0 && (
         <table aria-label="Groups" className="wide">
           <thead>

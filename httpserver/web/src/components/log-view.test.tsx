@@ -77,6 +77,31 @@ describe("a log", () => {
     await until(() => expect([...document.querySelectorAll<HTMLElement>(".line")].at(-1)?.dataset["n"]).toBe("50000"));
   });
 
+  it("has the times of its lines where they are wanted, blank where nobody knows, and keeps that", async () => {
+    serve({ stderr: bytes("early\none\ntwo\n") });
+    const logs = fetch;
+    const asked: string[] = [];
+    vi.stubGlobal("fetch", async (url: string, init?: RequestInit) => {
+      if (!url.includes("/times?")) return logs(url, init);
+      asked.push(url);
+      return Response.json({ offsets: [0, 6, 10], at: [null, 1_793_000_000.123, 1_792_000_000], end: 14, ended: true });
+    });
+    page = await drawn(<LogView place={place} />);
+    await until(() => expect(shown()).toContain("two"));
+    expect([asked, document.querySelector(".at")]).toEqual([[], null]);
+    const times = (): (string | null)[] => [...document.querySelectorAll(".line .at")].map((one) => one.getAttribute("datetime"));
+    const box = [...document.querySelectorAll("label")].find((one) => one.textContent?.includes("times"))?.querySelector("input");
+    await press(box as HTMLElement);
+    // A clock that was put back shows as it was.
+    await until(() => expect(times()).toEqual([null, "2026-10-26T07:33:20.123Z", "2026-10-14T17:46:40.000Z"]));
+    expect(document.querySelector(".line")?.textContent).toBe("early\n");
+    expect(asked).toEqual(["/api/v1/jobs/j1/tasks/t/attempts/1/logs/stderr/times?offset=0&length=14"]);
+    await page.close();
+    page = await drawn(<LogView place={place} />);
+    await until(() => expect(times()).toHaveLength(3));
+    localStorage.clear();
+  });
+
   it("that shrank below the line of the address is shown as far as it goes", async () => {
     serve({ stderr: bytes("one\ntwo\n") });
     window.history.replaceState(null, "", "/jobs/j1/t#L900");

@@ -1,10 +1,11 @@
-import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import { ApiError } from "../api/client";
 import { type LogPlace, type LogState, findLine, followLog, logUrl, readLog } from "../api/log";
 import { size } from "../domain/format";
 import { type LogLine, LogText } from "../domain/logtext";
-import { type Run, type Style, colours } from "../domain/terminal";
+import { LogLines } from "./log-lines";
+import { showsTimes, useLineTimes } from "./log-times";
 
 const stateText: Record<LogState, string> = {
   live: "live",
@@ -14,60 +15,12 @@ const stateText: Record<LogState, string> = {
   refused: "not shown",
 };
 
-const BLOCK_LINES = 200;
 /** What a scroll to an end of the window loads. */
 const PIECE_BYTES = 256 * 1024;
 /** What stands before a line that was asked for. */
 const BEFORE_BYTES = 16 * 1024;
 /** So near an end of the window its neighbourhood is loaded. */
 const NEAR_PX = 400;
-
-/** Lines in blocks that keep their place in the whole, so that a new line draws one block anew and not all. */
-function blocks(lines: readonly LogLine[]): LogLine[][] {
-  const out: LogLine[][] = [];
-  let key = NaN;
-  for (const line of lines) {
-    const own = Math.floor(line.index / BLOCK_LINES);
-    if (own !== key) out.push([]);
-    key = own;
-    out.at(-1)?.push(line);
-  }
-  return out;
-}
-
-const drawnStyle = (style: Style): React.CSSProperties => ({
-  ...(style.fg || style.bg || style.inverse ? colours(style) : {}),
-  ...(style.bold ? { fontWeight: 700 } : {}),
-  ...(style.italic ? { fontStyle: "italic" } : {}),
-  ...(style.underline ? { textDecoration: "underline" } : {}),
-});
-
-const Runs = ({ runs }: { runs: readonly Run[] }): React.ReactNode =>
-  runs.map((run, i) => (
-    <span key={i} style={drawnStyle(run.style)}>
-      {run.text}
-    </span>
-  ));
-
-const Block = memo(
-  function Block({ lines, first, marked }: { lines: readonly LogLine[]; first: number | null; marked: number | null }) {
-    return (
-      <pre>
-        {lines.map((line) => {
-          const number = first === null ? undefined : first + line.index;
-          return (
-            <span key={line.at} className={number !== undefined && number === marked ? "line marked" : "line"} data-at={line.at} data-n={number}>
-              {line.runs ? <Runs runs={line.runs} /> : line.text}
-              {"\n"}
-            </span>
-          );
-        })}
-      </pre>
-    );
-  },
-  (a, b) =>
-    a.first === b.first && a.marked === b.marked && a.lines.length === b.lines.length && a.lines.every((line, i) => line === b.lines[i]),
-);
 
 /** The line that the address names: #L120. */
 const hashLine = (): number | null => {
@@ -96,15 +49,17 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
   const [follow, setFollow] = useState(() => hashLine() === null);
   const [marked, setMarked] = useState(hashLine);
   const [full, setFull] = useState(false);
+  const [withTimes, setWithTimes] = useState(showsTimes.get);
   const [begin, setBegin] = useState(0);
   const [first, setFirst] = useState<number | null>(1);
   const [behind, setBehind] = useState(false);
   const [wanted, setWanted] = useState("");
   /** A new opening of the log: at its tail, at its start, or at a line. */
   const [opening, setOpening] = useState<{ line: number | null }>(() => ({ line: hashLine() }));
+  const text = useRef<LogText | null>(null);
+  const times = useLineTimes(place, withTimes && stream !== "platform", text.current?.begin ?? 0, text.current?.offset ?? 0);
   const box = useRef<HTMLDivElement>(null);
   const lastTop = useRef(0);
-  const text = useRef<LogText | null>(null);
   const known = useRef(0);
   const loading = useRef(false);
   const following = useRef(follow);
@@ -245,7 +200,7 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
     }
     anchor.current = null;
     lastTop.current = element.scrollTop;
-  }, [lines, follow, full]);
+  }, [lines, follow, full, times]);
 
   /** Remembers the first line in sight, but not the one at the very top: it begins elsewhere once it is whole. */
   const hold = (): void => {
@@ -348,6 +303,19 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
         <label>
           <input type="checkbox" checked={follow} onChange={(e) => (e.target.checked ? toEnd() : setFollow(false))} /> follow
         </label>
+        {stream !== "platform" && (
+          <label title="When each line came, by the clock of the node">
+            <input
+              type="checkbox"
+              checked={withTimes}
+              onChange={(e) => {
+                setWithTimes(e.target.checked);
+                showsTimes.keep(e.target.checked);
+              }}
+            />{" "}
+            times
+          </label>
+        )}
         <form
           className="go-to"
           onSubmit={(e) => {
@@ -402,17 +370,10 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
         role="region"
         aria-label="The log's lines"
       >
-        {blocks(lines).map((some) => (
-          <Block
-            key={Math.floor((some[0]?.index ?? 0) / BLOCK_LINES)}
-            lines={some}
-            first={first}
-            marked={marked !== null && first !== null && some.some((line) => first + line.index === marked) ? marked : null}
-          />
-        ))}
+        <LogLines lines={lines} first={first} marked={marked} times={withTimes ? times : null} />
         {lines.length === 0 && (
           <p className="empty">
-            {gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : "Nothing printed yet."}
+            {gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : state === "reconnecting" ? "The log can’t be read now. It is asked for again." : "Nothing printed yet."}
           </p>
         )}
       </div>

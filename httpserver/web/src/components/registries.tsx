@@ -3,10 +3,11 @@ import { type FormEvent, useRef, useState } from "react";
 
 import { keys } from "../api/events";
 import { type Registry, registries } from "../api/registries";
-import { moment } from "../domain/format";
 import { badHost, hostOf } from "../domain/registry-host";
 import { Empty, Failure, useNow } from "./basics";
 import { DeleteDialog } from "./delete-dialog";
+import { Moment } from "./when";
+import { Trouble } from "./kept-answer";
 
 const KNOWN = ["docker.io", "ghcr.io", "quay.io", "nvcr.io"];
 
@@ -58,8 +59,8 @@ export function Registries() {
         Images can come from a registry, too: <code>ghcr.io/lab/torch:2.5</code>. To use private images, store your user name and
         password for the registry here. They are encrypted, only used for your jobs, and never shown again.
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
-      {list.isSuccess && rows.length === 0 && <Empty>No password is stored yet. Public images need none.</Empty>}
+      <Trouble of={list} />
+      {list.data !== undefined && rows.length === 0 && <Empty>No password is stored yet. Public images need none.</Empty>}
       {rows.length > 0 && (
         <table aria-label="Stored for registries" className="wide">
           <thead>
@@ -77,7 +78,7 @@ export function Registries() {
               <tr key={row.registry}>
                 <td className="name">{row.registry}</td>
                 <td className="breaks">{row.username}</td>
-                <td className="number">{moment(row.changed_at, now)}</td>
+                <td className="number"><Moment at={row.changed_at} now={now} /></td>
                 <td className="row-action">
                   <button className="small" aria-label={`New password for ${row.registry}`} onClick={() => edit(row)}>
                     New password …

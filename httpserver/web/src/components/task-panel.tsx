@@ -3,7 +3,7 @@ import { Link, useLocation, useSearch } from "wouter";
 
 import type { Task } from "../api/client";
 import { endFacts } from "../domain/ends";
-import { gpus, moment, size, span } from "../domain/format";
+import { gpus, size, span } from "../domain/format";
 import { short } from "../domain/image-name";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
@@ -14,7 +14,7 @@ import { MoreTime } from "./more-time";
 import { Phases } from "./phases";
 import { SpecOf } from "./task-spec";
 import { Before, Waiting } from "./waiting";
-import { When } from "./when";
+import { Moment, When } from "./when";
 
 export type Action = "cancel" | "retry" | "hold" | "release";
 
@@ -160,7 +160,7 @@ export function TaskPanel({
       {task.attempts.length > 1 && (
         <div className="tabs" role="tablist" aria-label="Attempts">
           {task.attempts.map((a) => (
-            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => go(taskAddress(job, task.name, { stream, attempt: a.number }), { replace: true })}>
+            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => go(taskAddress(job, task.name, { stream, attempt: a.number }, window.location.search), { replace: true })}>
               attempt {a.number}
             </button>
           ))}
@@ -175,7 +175,7 @@ export function TaskPanel({
           attempt={attempt}
           chosen={stream}
           mayRead={mayExtend}
-          onChoose={(one) => go(taskAddress(job, task.name, { stream: one, attempt: picked }), { replace: true })}
+          onChoose={(one) => go(taskAddress(job, task.name, { stream: one, attempt: picked }, window.location.search), { replace: true })}
         />
       )}
       {attempt && (
@@ -184,7 +184,7 @@ export function TaskPanel({
             Attempt {attempt.number}
             {attempt.of_runs > 1 && <> of {attempt.of_runs}</>}: <State state={attempt.state} tone={attemptTone[attempt.state]} /> on{" "}
             {attempt.node_id}
-            {attempt.started_at !== null && <>, started {moment(attempt.started_at, now)}</>}
+            {attempt.started_at !== null && <>, started <Moment at={attempt.started_at} now={now} /></>}
             {attempt.deadline_at !== null && attempt.ended_at === null && (
               <>
                 , stopped at <When at={attempt.deadline_at} now={now} /> at the latest

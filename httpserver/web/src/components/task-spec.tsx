@@ -4,7 +4,7 @@ import { Link } from "wouter";
 
 import { type TaskSpec, api, body } from "../api/client";
 import { keys } from "../api/events";
-import { Failure } from "./basics";
+import { Trouble } from "./kept-answer";
 
 type Ulimit = TaskSpec["ulimits"][string];
 
@@ -65,8 +65,7 @@ export function SpecOf({ job, task }: { job: string; task: string }) {
     staleTime: Infinity, // it never changes
     queryFn: async () => (await body(api.GET("/api/v1/jobs/{job}/tasks/{task}", { params: { path: { job, task } } })))?.spec ?? null,
   });
-  if (spec.isError) return <Failure error={spec.error} again={() => void spec.refetch()} />;
-  if (!spec.data) return null;
+  if (!spec.data) return <Trouble of={spec} />;
   const env = Object.entries(spec.data.env);
   return (
     <section className="spec" aria-label="What it runs">

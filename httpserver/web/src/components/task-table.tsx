@@ -1,9 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useState } from "react";
+import { useMemo, useRef } from "react";
 
 import type { Task, TaskState } from "../api/client";
+import { textIn, wordIn } from "../domain/address";
 import { span } from "../domain/format";
 import { label, startedAt, taskTone } from "../domain/states";
+import { SearchField, useAddress } from "./address";
 import { State } from "./basics";
 
 const ROW_PX = 38;
@@ -23,14 +25,16 @@ export function TaskTable({
   now: number;
 }) {
   const box = useRef<HTMLDivElement>(null);
-  const [text, setText] = useState("");
-  const [state, setState] = useState<TaskState | "">("");
+  const [given, change] = useAddress();
+  const many = all.length > MANY;
+  const text = many ? textIn(given.get("find")) : "";
+  const state = wordIn<TaskState | "">(many ? given.get("state") : null, Object.keys(taskTone) as TaskState[], "");
   const wanted = text.trim().toLowerCase();
   const tasks = useMemo(
     () => (wanted || state ? all.filter((t) => (!state || t.state === state) && t.name.toLowerCase().includes(wanted)) : all),
     [all, wanted, state],
   );
-  const present = [...new Set(all.map((t) => t.state))];
+  const present = [...new Set([...all.map((t) => t.state), ...(state ? [state] : [])])];
   const rows = useVirtualizer({
     count: tasks.length,
     getScrollElement: () => box.current,
@@ -39,10 +43,10 @@ export function TaskTable({
   });
   return (
     <div className="task-list">
-      {all.length > MANY && (
+      {many && (
         <div className="filters">
-          <input type="search" aria-label="Find a task" placeholder="Find a task" value={text} onChange={(e) => setText(e.target.value)} />
-          <select aria-label="State" value={state} onChange={(e) => setState(e.target.value as TaskState | "")}>
+          <SearchField label="Find a task" placeholder="Find a task" value={text} onText={(find) => change({ find }, { typed: true })} />
+          <select aria-label="State" value={state} onChange={(e) => change({ state: e.target.value })}>
             <option value="">any state</option>
             {present.map((s) => (
               <option key={s} value={s}>

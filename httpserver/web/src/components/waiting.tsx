@@ -5,8 +5,8 @@ import { type Decision, type Task, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { termsInWords } from "../domain/scheduling";
 import { taskEnded } from "../domain/states";
-import { Failure } from "./basics";
 import { TaskLink, Told } from "./told";
+import { Trouble } from "./kept-answer";
 import { When } from "./when";
 
 /** Why a task waits, when it starts, and what makes its place. */
@@ -91,8 +91,8 @@ export function Before({ job, task, now, title }: { job: string; task: string; n
     <details className="before" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{title}</summary>
       {passes.isPending && open && <p className="note">Loading …</p>}
-      {passes.isError && <Failure error={passes.error} again={() => void passes.refetch()} />}
-      {passes.isSuccess && found.length === 0 && (
+      <Trouble of={passes} />
+      {passes.data !== undefined && found.length === 0 && (
         <p className="note">
           No other task started while it waited. {kept > 0 ? `The server keeps the decisions of ${kept} ${kept === 1 ? "day" : "days"}.` : "This server keeps no past decisions."}
         </p>

@@ -5,7 +5,7 @@ import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from 
 import { moment, size, span, ulimits } from "./format";
 import { INPUTS, type TaskInput } from "../api/generated/task-fields";
 import { type JobForm, emptyTask, isAt, numberOrText, removeTask, renameTask, toJobFile, typed } from "./form";
-import { layout, path } from "./graph";
+import { zone } from "./zone";
 
 describe("formats", () => {
   it.each([
@@ -33,8 +33,8 @@ describe("formats", () => {
 
   it("shows the date only when it is another day", () => {
     const now = new Date(2026, 5, 1, 12).getTime() / 1000;
-    expect(moment(now, now)).toBe(new Date(now * 1000).toLocaleTimeString());
-    expect(moment(now - 2 * 86400, now)).toBe(new Date((now - 2 * 86400) * 1000).toLocaleString());
+    expect(moment(now, now)).toBe(`${new Date(now * 1000).toLocaleTimeString()} ${zone(new Date(now * 1000))}`);
+    expect(moment(now - 2 * 86400, now)).toBe(`${new Date((now - 2 * 86400) * 1000).toLocaleString()} ${zone(new Date((now - 2 * 86400) * 1000))}`);
   });
 });
 
@@ -111,30 +111,6 @@ describe("the form", () => {
   it("finds the field of a problem", () => {
     expect(isAt({ pointer: "/tasks/1/needs/a" }, "/tasks/1/needs")).toBe(true);
     expect(isAt({ pointer: "/tasks/10" }, "/tasks/1")).toBe(false);
-  });
-});
-
-describe("the graph", () => {
-  it("puts what needs others to their right", () => {
-    const { tasks } = layout(
-      [{ name: "a" }, { name: "b" }, { name: "c" }],
-      [
-        { source: "a", target: "b", on: "success" },
-        { source: "b", target: "c", on: "any" },
-      ],
-    );
-    const x = tasks.map((t) => t.x);
-    expect(x).toEqual(x.slice().sort((p, q) => p - q));
-  });
-
-  it("draws a path", () => {
-    expect(path([])).toBe("");
-    expect(
-      path([
-        { x: 0, y: 0 },
-        { x: 10, y: 8 },
-      ]),
-    ).toBe("M0,0 C5,0 5,8 10,8");
   });
 });
 

@@ -1,4 +1,5 @@
 /** Numbers for people. */
+import { zone } from "./zone";
 
 /** A duration of two units at most: 850 ms, 4.2 s, 3 m 10 s, 2 h 5 m, 3 d 4 h. */
 export function span(seconds: number | null | undefined): string {
@@ -35,12 +36,12 @@ export function size(bytes: number | null | undefined): string {
 /** 1 GPU, 2 GPUs. */
 export const gpus = (count: number): string => `${count} GPU${count === 1 ? "" : "s"}`;
 
-/** A moment in the reader's own time zone; only the time when it is today. */
+/** A moment by the reader's own clock, with its zone; only the time when it is today. */
 export function moment(at: number | null | undefined, now: number = Date.now() / 1000): string {
   if (at === null || at === undefined) return "–";
   const date = new Date(at * 1000);
   const sameDay = date.toDateString() === new Date(now * 1000).toDateString();
-  return sameDay ? date.toLocaleTimeString() : date.toLocaleString();
+  return `${sameDay ? date.toLocaleTimeString() : date.toLocaleString()} ${zone(date)}`;
 }
 
 /** "memlock unlimited, nofile 1048576" */

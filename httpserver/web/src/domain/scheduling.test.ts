@@ -6,6 +6,7 @@ import { promises, termsInWords } from "./scheduling";
 import { away, clock, ordinal } from "./starts";
 import { splitTasks } from "./tasks";
 import { comparison } from "./variants";
+import { zone } from "./zone";
 
 describe("durations", () => {
   it.each([
@@ -27,9 +28,9 @@ describe("durations", () => {
 describe("starts", () => {
   const now = new Date(2026, 5, 1, 12, 0, 20).getTime() / 1000;
   const time = (date: Date, second: boolean): string =>
-    date
+    `${date
       .toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(second ? { second: "2-digit" } : {}) })
-      .replace(/\s/g, "\u00a0");
+      .replace(/\s/g, "\u00a0")} ${zone(date)}`;
 
   it("a promise is never told earlier than it is", () => {
     expect(clock(now + 600, now)).toBe(time(new Date(2026, 5, 1, 12, 10), false));
@@ -40,7 +41,7 @@ describe("starts", () => {
     expect(clock(now + 5, now)).toBe(time(new Date(2026, 5, 1, 12, 0, 25), true));
     expect(clock(now + 86400, now)).toMatch(/^tomorrow /);
     expect(clock(now + 3 * 86400, now)).toContain("4");
-    expect(clock(now + 86400, now)).toMatch(/^tomorrow [^ ]+$/); // the time in one piece
+    expect(clock(now + 86400, now)).toMatch(/^tomorrow [^ ]+ UTC[^ ]*$/); // the time in one piece
   });
 
   it.each([

@@ -38,9 +38,10 @@ export function chosenIn(search: string): { stream: LogStream | null; attempt: n
   };
 }
 
-/** The address of a task with a choice; what is not chosen is left out. */
-export function taskAddress(job: string, task: string, choice: { stream: LogStream | null; attempt?: number | null }): string {
-  const query = new URLSearchParams();
+/** The address of a task with a choice; what is not chosen is left out. `search`: of where it is chosen; filters stay. */
+export function taskAddress(job: string, task: string, choice: { stream: LogStream | null; attempt?: number | null }, search = ""): string {
+  const query = new URLSearchParams(search);
+  for (const own of ["log", "attempt"]) query.delete(own);
   if (choice.stream !== null) query.set("log", choice.stream);
   if (choice.attempt != null) query.set("attempt", String(choice.attempt));
   const asked = query.toString();

@@ -1,7 +1,10 @@
 import type { User } from "../api/client";
 import { useTitle } from "../components/basics";
 import { Groups } from "../components/groups";
+import { Password } from "../components/password";
 import { Registries } from "../components/registries";
+import { Sessions } from "../components/sessions";
+import { Tokens } from "../components/tokens";
 
 /** What belongs to an account besides its jobs and files. */
 export function Account({ user }: { user: User }) {
@@ -10,6 +13,9 @@ export function Account({ user }: { user: User }) {
     <>
       <h1>Account {user.name}</h1>
       <p className="facts">{user.admin ? "You are an admin: you can also see and change what belongs to others." : "Your settings, and all groups of this server."}</p>
+      <Password name={user.name} />
+      <Tokens />
+      <Sessions />
       <Registries />
       <Groups admin={user.admin} />
     </>

@@ -2,16 +2,18 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import type { User } from "../api/client";
+import { type User, untilAnswered } from "../api/client";
 import { type Version, datasets } from "../api/datasets";
 import { keys } from "../api/events";
 import type { Change } from "../api/market";
-import { Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
+import { Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { DeleteDialog } from "../components/delete-dialog";
 import { Description } from "../components/description";
 import { PublishDialog } from "../components/publish-dialog";
 import { ShareDialog, sharedText } from "../components/share";
 import { tell } from "../components/toasts";
+import { Moment } from "../components/when";
+import { Trouble, shows } from "../components/kept-answer";
 import { takeIntoDraft } from "../domain/draft";
 import { moment, size } from "../domain/format";
 import { short } from "../domain/image-name";
@@ -33,14 +35,14 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
   const dataset = useQuery({
     queryKey: keys.dataset(name),
     queryFn: () => datasets.show(name),
-    refetchInterval: (query) => (query.state.data?.versions.some((v) => v.state === "publishing") ? 700 : false),
+    refetchInterval: (query) => (query.state.data?.versions.some((v) => v.state === "publishing") ? 700 : untilAnswered(query)),
   });
   const change = useMutation({
     mutationFn: (part: Change) => datasets.change(name, part),
     onSuccess: () => client.invalidateQueries({ queryKey: keys.datasets }),
   });
   if (dataset.isPending) return <p>Loading …</p>;
-  if (dataset.isError) return <Failure error={dataset.error} again={() => void dataset.refetch()} />;
+  if (dataset.data === undefined || !shows(dataset)) return <Trouble of={dataset} />;
   const detail = dataset.data;
   const versions = [...detail.versions].reverse();
   const ready = versions.find((v) => v.state === "ready");
@@ -52,6 +54,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
   };
   return (
     <>
+      <Trouble of={dataset} />
       <div className="title-row">
         <div>
           <h1>{detail.name}</h1>
@@ -136,7 +139,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
                     "–"
                   )}
                 </td>
-                <td className="number">{moment(version.published_at, now)}</td>
+                <td className="number"><Moment at={version.published_at} now={now} /></td>
                 <td className="row-action">
                   {detail.may_change && versions.length > 1 && version.state !== "publishing" && (
                     <button className="small" aria-label={`Delete version ${version.version}`} onClick={() => setAsking(version)}>

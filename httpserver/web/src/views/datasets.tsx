@@ -2,22 +2,40 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
+import { untilAnswered } from "../api/client";
 import { type Dataset, type Version, datasets } from "../api/datasets";
 import { keys } from "../api/events";
-import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
+import { SearchField, SortHead, useAddress } from "../components/address";
+import { Empty, State, useNow, useTitle } from "../components/basics";
 import { PublishDialog } from "../components/publish-dialog";
 import { sharedText } from "../components/share";
-import { moment, size } from "../domain/format";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
+import { textIn } from "../domain/address";
+import { size } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
 import type { Tone } from "../domain/states";
 
 export const versionTone: Record<Version["state"], Tone> = { publishing: "live", ready: "good", failed: "bad" };
 
 const newest = (dataset: Dataset): Version | undefined => dataset.versions.at(-1);
 
+const COLUMNS = ["name", "files", "size", "published", "owner"] as const;
+const values = {
+  name: (dataset: Dataset) => dataset.name,
+  files: (dataset: Dataset) => newest(dataset)?.files,
+  size: (dataset: Dataset) => newest(dataset)?.size_bytes,
+  published: (dataset: Dataset) => newest(dataset)?.published_at,
+  owner: (dataset: Dataset) => dataset.owner,
+};
+
 export function Datasets() {
   useTitle("Datasets");
   const [, go] = useLocation();
-  const [text, setText] = useState("");
+  const [given, change] = useAddress();
+  const text = textIn(given.get("q"));
+  const sort = sortIn(given.get("sort"), COLUMNS);
+  const head = { sort, onSort: (next: string | null) => change({ sort: next }) };
   const [publishing, setPublishing] = useState(false);
   const q = text.trim();
   const list = useQuery({
@@ -25,16 +43,16 @@ export function Datasets() {
     queryFn: () => datasets.list(q),
     placeholderData: (old) => old,
     refetchInterval: (query) =>
-      (query.state.data ?? []).some((d) => d.versions.some((v) => v.state === "publishing")) ? 1000 : false,
+      (query.state.data ?? []).some((d) => d.versions.some((v) => v.state === "publishing")) ? 1000 : untilAnswered(query),
   });
   const now = useNow(60_000);
-  const rows = list.data ?? [];
+  const rows = sorted(list.data ?? [], sort, values);
   return (
     <>
       <div className="title-row">
         <h1>Datasets</h1>
         <div className="filters">
-          <input type="search" placeholder="name" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <SearchField placeholder="name" value={text} onText={(typed) => change({ q: typed }, { typed: true })} />
           <button className="main" onClick={() => setPublishing(true)}>
             Publish a folder …
           </button>
@@ -43,20 +61,30 @@ export function Datasets() {
       <p className="facts">
         A dataset is a folder that somebody published. A task that names it can read it at <code>/root/datasets/NAME</code>.
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-      {list.isSuccess && rows.length === 0 && <Empty>{q ? "No dataset matches." : "There are no datasets yet."}</Empty>}
+      {list.data !== undefined && rows.length === 0 && <Empty>{q ? "No dataset matches." : "There are no datasets yet."}</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table className="wide">
             <thead>
               <tr>
-                <th>Name</th>
+                <SortHead by="name" {...head}>
+                  Name
+                </SortHead>
                 <th>Newest version</th>
-                <th>Files</th>
-                <th>Size</th>
-                <th>Published</th>
-                <th>By</th>
+                <SortHead by="files" down {...head}>
+                  Files
+                </SortHead>
+                <SortHead by="size" down {...head}>
+                  Size
+                </SortHead>
+                <SortHead by="published" down {...head}>
+                  Published
+                </SortHead>
+                <SortHead by="owner" {...head}>
+                  By
+                </SortHead>
                 <th>Who sees it</th>
               </tr>
             </thead>
@@ -79,7 +107,7 @@ export function Datasets() {
                       {version?.files ?? "–"}
                     </td>
                     <td className="number">{size(version?.size_bytes)}</td>
-                    <td className="number">{moment(version?.published_at, now)}</td>
+                    <td className="number"><Moment at={version?.published_at} now={now} /></td>
                     <td data-label="by">{dataset.owner || "an admin"}</td>
                     <td>{sharedText(dataset)}</td>
                   </tr>

@@ -7,16 +7,28 @@ import { ApiError, type User } from "../api/client";
 import { keys } from "../api/events";
 import { startFiles } from "../api/file-uploads";
 import { type Entry, spaces } from "../api/spaces";
+import { useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, useNow, useTitle } from "../components/basics";
 import { DropZone, FileButton } from "../components/drop-zone";
 import { FileUploads } from "../components/file-uploads";
 import { FolderTable, folderHref } from "../components/folder-table";
 import { NameDialog } from "../components/name-dialog";
 import { PublishDialog } from "../components/publish-dialog";
+import { Trouble, shows } from "../components/kept-answer";
 import { tell } from "../components/toasts";
+import { wordIn } from "../domain/address";
 import { type Found, fromInput } from "../domain/dropped";
 import { size } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
 import { badName, crumbs, decodePath, encodePath, isText, join, visible } from "../domain/paths";
+
+const ORDERS = { "": "name", "-name": "name, from the end", "-size": "largest first", size: "smallest first", "-changed": "latest first", changed: "oldest first" };
+const COLUMNS = ["name", "size", "changed"] as const;
+const values = {
+  name: (entry: Entry) => entry.name,
+  size: (entry: Entry) => (entry.kind === "file" ? entry.size_bytes : null),
+  changed: (entry: Entry) => entry.modified_at,
+};
 
 type Asking = { readonly what: "folder" } | { readonly what: "rename" | "publish"; readonly entry: Entry } | null;
 
@@ -41,8 +53,15 @@ function Folder({ folder, user }: { folder: string; user: User }) {
     queryFn: ({ pageParam }) => spaces.list(folder, pageParam),
     getNextPageParam: (page) => page.next_cursor ?? undefined,
   });
-  const entries = useMemo(() => (list.data?.pages ?? []).flatMap((p) => p.entries), [list.data]);
+  // Of a folder that is gone nothing is shown.
+  const there = shows(list);
   const { fetchNextPage, isFetchingNextPage, hasNextPage } = list;
+  const [given, change] = useAddress();
+  const order = hasNextPage ? "" : wordIn(given.get("sort"), Object.keys(ORDERS), "");
+  const entries = useMemo(
+    () => sorted((there ? (list.data?.pages ?? []) : []).flatMap((p) => p.entries), sortIn(order, COLUMNS), values),
+    [list.data, there, order],
+  );
   const more = useCallback(() => {
     if (!isFetchingNextPage) void fetchNextPage();
   }, [fetchNextPage, isFetchingNextPage]);
@@ -119,9 +138,9 @@ function Folder({ folder, user }: { folder: string; user: User }) {
       <SpaceBar />
       <FileUploads />
       {error && <Failure error={error} />}
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-      {list.isSuccess && entries.length === 0 && (
+      {there && entries.length === 0 && (
         <Empty>
           {folder === "" ? "Your space is empty." : "This folder is empty."} Drop files and folders on this page, or choose them by a button
           above. Tasks see your space at <code>/root/nfs</code>.
@@ -139,6 +158,16 @@ function Folder({ folder, user }: { folder: string; user: User }) {
               {marked.length === 0
                 ? `${entries.length}${hasNextPage ? " and more" : ""} ${entries.length === 1 ? "entry" : "entries"}`
                 : `${marked.length} chosen`}
+            </label>
+            <label title={hasNextPage ? "Only a folder that is shown whole can be sorted: scroll to its end." : undefined}>
+              Sort by{" "}
+              <select value={order} disabled={hasNextPage} onChange={(e) => change({ sort: e.target.value })}>
+                {Object.entries(ORDERS).map(([value, text]) => (
+                  <option key={value} value={value}>
+                    {text}
+                  </option>
+                ))}
+              </select>
             </label>
             {marked.length === 0 && <span className="narrow">Tick an entry to rename or delete it.</span>}
             {marked.length > 0 && (
@@ -228,7 +257,7 @@ function Way({ folder }: { folder: string }) {
 /** How much of the quota is used. */
 export function SpaceBar() {
   const space = useQuery({ queryKey: keys.space, queryFn: spaces.space, refetchInterval: 60_000 });
-  if (!space.isSuccess || space.data.measured_at === null) return null;
+  if (space.data === undefined || space.data.measured_at === null) return null;
   const { used_bytes: used, quota_bytes: quota, state, sentence } = space.data;
   return (
     <div className="space">

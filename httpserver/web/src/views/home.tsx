@@ -6,11 +6,12 @@ import { type Job, type NodeList, type Queue, type User, api, body } from "../ap
 import { keys } from "../api/events";
 import { learnNames } from "../api/names";
 import { useNodes } from "../api/nodes";
-import { Empty, Failure, Meter, State, useNow, useTitle } from "../components/basics";
+import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, GpuTiles, GpusHeld, MissingBookings } from "../components/bookings";
-import { When } from "../components/when";
+import { Moment, When } from "../components/when";
+import { Trouble, shows } from "../components/kept-answer";
 import { gpusByJob } from "../domain/bookings";
-import { moment, size } from "../domain/format";
+import { size } from "../domain/format";
 import { visible } from "../domain/paths";
 import { jobTone } from "../domain/states";
 
@@ -32,7 +33,7 @@ export function Home({ user }: { user: User }) {
       <div className="halves">
         <section aria-labelledby="home-gpus">
           <h2 id="home-gpus">GPUs</h2>
-          {nodes.data === undefined && nodes.isError && <Failure error={nodes.error} again={() => void nodes.refetch()} />}
+          <Trouble of={nodes} />
           {nodes.isPending && <p>Loading …</p>}
           {nodes.data !== undefined && <Cluster list={nodes.data} now={now} admin={user.admin} />}
         </section>
@@ -95,7 +96,7 @@ function Latest({ user, list, now }: { user: User; list: NodeList | undefined; n
   const rows: Job[] = jobs.data?.pages.flatMap((page) => page?.jobs ?? []) ?? [];
   const held = gpusByJob(list);
   if (jobs.isPending) return <p>Loading …</p>;
-  if (jobs.data === undefined) return <Failure error={jobs.error} again={() => void jobs.refetch()} />;
+  if (jobs.data === undefined || !shows(jobs)) return <Trouble of={jobs} />;
   if (rows.length === 0) {
     return (
       <Empty>
@@ -105,6 +106,7 @@ function Latest({ user, list, now }: { user: User; list: NodeList | undefined; n
   }
   return (
     <>
+      <Trouble of={jobs} />
       <table className="wide short" aria-label="My latest jobs">
         <thead>
           <tr>
@@ -130,7 +132,7 @@ function Latest({ user, list, now }: { user: User; list: NodeList | undefined; n
               <td className="number" data-label="GPUs">
                 <GpusHeld count={held === null ? null : (held.get(job.id) ?? 0)} />
               </td>
-              <td className="number">{moment(job.submitted_at, now)}</td>
+              <td className="number"><Moment at={job.submitted_at} now={now} /></td>
             </tr>
           ))}
         </tbody>
@@ -155,11 +157,12 @@ function Waiting({ now }: { now: number }) {
     refetchInterval: 15_000,
   });
   if (queue.isPending) return <p>Loading …</p>;
-  if (queue.data === undefined) return <Failure error={queue.error} again={() => void queue.refetch()} />;
+  if (queue.data === undefined || !shows(queue)) return <Trouble of={queue} />;
   const { entries, total_waiting, total_running } = queue.data;
   if (entries.length === 0) return <Empty>No task waits. A new task starts at once if a machine has enough free CPUs, memory and GPUs.</Empty>;
   return (
     <>
+      <Trouble of={queue} />
       <table className="wide short" aria-label="First waiting tasks">
         <thead>
           <tr>

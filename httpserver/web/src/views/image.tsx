@@ -11,6 +11,8 @@ import { DeleteDialog } from "../components/delete-dialog";
 import { Description } from "../components/description";
 import { ShareDialog, sharedText } from "../components/share";
 import { tell } from "../components/toasts";
+import { Moment } from "../components/when";
+import { Trouble, shows } from "../components/kept-answer";
 import { takeIntoDraft } from "../domain/draft";
 import { moment, size } from "../domain/format";
 import { badTag, short } from "../domain/image-name";
@@ -29,7 +31,7 @@ export function ImageView({ owner, name, tag: chosen, user }: { owner: string; n
     onSuccess: () => client.invalidateQueries({ queryKey: keys.images }),
   });
   if (image.isPending) return <p>Loading …</p>;
-  if (image.isError) return <Failure error={image.error} again={() => void image.refetch()} />;
+  if (image.data === undefined || !shows(image)) return <Trouble of={image} />;
   const detail = image.data;
   const tag = detail.tags.find((t) => t.tag === chosen) ?? (chosen === undefined ? detail.tags[0] : undefined);
   const full = tag ? refOf(detail, tag) : detail.full_name;
@@ -41,15 +43,16 @@ export function ImageView({ owner, name, tag: chosen, user }: { owner: string; n
   };
   return (
     <>
+      <Trouble of={image} />
       <div className="title-row">
         <div>
           <h1>{detail.full_name}</h1>
           <p className="facts">
-            by {detail.owner} · {sharedText(detail)} · changed {moment(detail.updated_at, now)}
+            by {detail.owner} · {sharedText(detail)} · changed <Moment at={detail.updated_at} now={now} />
             {detail.last_good_run && (
               <>
                 {" "}
-                · last good run <Link href={`/jobs/${detail.last_good_run.job_id}`}>{moment(detail.last_good_run.at, now)}</Link>
+                · last good run <Link href={`/jobs/${detail.last_good_run.job_id}`}><Moment at={detail.last_good_run.at} now={now} /></Link>
               </>
             )}
           </p>
@@ -141,7 +144,7 @@ function Tags({ detail, chosen, now }: { detail: ImageDetail; chosen: TagDetail 
                 <code title={t.digest}>{short(t.digest)}</code>
               </td>
               <td className="number">{size(t.size_bytes)}</td>
-              <td className="number">{moment(t.pushed_at, now)}</td>
+              <td className="number"><Moment at={t.pushed_at} now={now} /></td>
               <td>{t.pushed_by}</td>
             </tr>
           ))}
@@ -200,7 +203,7 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
         <Fact name="Working folder">
           <code>{visible(tag.working_dir) || "/"}</code>
         </Fact>
-        {tag.created_at !== null && <Fact name="Built">{moment(tag.created_at, now)}</Fact>}
+        {tag.created_at !== null && <Fact name="Built"><Moment at={tag.created_at} now={now} /></Fact>}
         <Fact name="Used by">
           {tag.used_by.length === 0
             ? "nobody yet"

@@ -5,11 +5,16 @@ import { Link } from "wouter";
 import type { User } from "../api/client";
 import { keys } from "../api/events";
 import { type Image, type Tag, market } from "../api/market";
-import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { ONLY_WHOLE, SearchField, SortHead, useAddress } from "../components/address";
+import { Empty, useNow, useTitle } from "../components/basics";
 import { DropZone, FileButton } from "../components/drop-zone";
 import { ImageForm, ImageUploads } from "../components/image-upload";
 import { sharedText } from "../components/share";
-import { moment, size } from "../domain/format";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
+import { textIn, wordIn } from "../domain/address";
+import { size } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
 
 type Whose = "all" | "own" | "shared" | "base" | "public";
 
@@ -19,6 +24,13 @@ const isWanted: Record<Whose, (image: Image, me: string) => boolean> = {
   shared: (image, me) => image.owner !== me && !image.public,
   base: (image) => image.owner === "base",
   public: (image) => image.public,
+};
+
+const COLUMNS = ["name", "size", "changed"] as const;
+const values = {
+  name: (image: Image) => image.full_name,
+  size: (image: Image) => image.tags[0]?.size_bytes,
+  changed: (image: Image) => image.updated_at,
 };
 
 /** Whose images the server itself picks out. */
@@ -37,8 +49,10 @@ export const inside = (tag: Tag): string =>
 
 export function Images({ user }: { user: User }) {
   useTitle("Images");
-  const [whose, setWhose] = useState<Whose>("all");
-  const [text, setText] = useState("");
+  const [given, change] = useAddress();
+  const whose = wordIn(given.get("of"), Object.keys(isWanted) as Whose[], "all");
+  const text = textIn(given.get("q"));
+  const sort = sortIn(given.get("sort"), COLUMNS);
   const [files, setFiles] = useState<readonly File[]>([]);
   const [file] = files;
   const filters = { q: text.trim(), owner: ownerOf(whose, user.name) };
@@ -50,7 +64,9 @@ export function Images({ user }: { user: User }) {
     placeholderData: (old) => old,
   });
   const now = useNow(60_000);
-  const rows = (images.data?.pages ?? []).flatMap((p) => p.images).filter((image) => isWanted[whose](image, user.name));
+  const found = (images.data?.pages ?? []).flatMap((p) => p.images).filter((image) => isWanted[whose](image, user.name));
+  const rows = images.hasNextPage ? found : sorted(found, sort, values);
+  const head = { sort, onSort: (next: string | null) => change({ sort: next }), off: images.hasNextPage ? ONLY_WHOLE : "" };
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = images;
   // Of a page none may be wanted: then the next one is looked at, and nobody is told that there is nothing.
   const searching = rows.length === 0 && hasNextPage;
@@ -68,7 +84,7 @@ export function Images({ user }: { user: User }) {
         <div className="filters">
           <label>
             Show{" "}
-            <select value={whose} onChange={(e) => setWhose(e.target.value as Whose)}>
+            <select value={whose} onChange={(e) => change({ of: e.target.value === "all" ? null : e.target.value })}>
               <option value="all">all</option>
               <option value="own">my own</option>
               <option value="shared">shared with me</option>
@@ -76,7 +92,7 @@ export function Images({ user }: { user: User }) {
               <option value="public">public</option>
             </select>
           </label>
-          <input type="search" placeholder="name, framework …" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <SearchField placeholder="name, framework …" value={text} onText={(q) => change({ q }, { typed: true })} />
           <FileButton main onFiles={take}>
             Upload an image …
           </FileButton>
@@ -97,19 +113,25 @@ export function Images({ user }: { user: User }) {
         />
       )}
       <ImageUploads onChoose={() => document.querySelector<HTMLInputElement>("main input[type=file]")?.click()} />
-      {images.isError && <Failure error={images.error} again={() => void images.refetch()} />}
+      <Trouble of={images} />
       {(images.isPending || searching) && <p className="empty">Loading …</p>}
-      {images.isSuccess && rows.length === 0 && !hasNextPage && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
+      {images.data !== undefined && rows.length === 0 && !hasNextPage && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table className="wide">
             <thead>
               <tr>
-                <th>Name</th>
+                <SortHead by="name" {...head}>
+                  Name
+                </SortHead>
                 <th>Tags</th>
                 <th>Inside</th>
-                <th>Size</th>
-                <th>Changed</th>
+                <SortHead by="size" down {...head}>
+                  Size
+                </SortHead>
+                <SortHead by="changed" down {...head}>
+                  Changed
+                </SortHead>
                 <th>Who sees it</th>
               </tr>
             </thead>
@@ -132,7 +154,7 @@ export function Images({ user }: { user: User }) {
                     </td>
                     <td>{newest && inside(newest)}</td>
                     <td className="number">{size(newest?.size_bytes)}</td>
-                    <td className="number">{moment(image.updated_at, now)}</td>
+                    <td className="number"><Moment at={image.updated_at} now={now} /></td>
                     <td>{sharedText(image)}</td>
                   </tr>
                 );

@@ -1,9 +1,9 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useCallback, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import { useAct } from "../api/act";
-import { type JobDetail, type Task, type User, api, body } from "../api/client";
+import { type JobDetail, type Task, type User, api, body, untilAnswered } from "../api/client";
 import { keys, mergeTask } from "../api/events";
 import { learnNames } from "../api/names";
 import { Failure, State, useNow, useTitle } from "../components/basics";
@@ -13,8 +13,10 @@ import { KeptButtons, keptSentence } from "../components/kept";
 import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
 import { TaskTable } from "../components/task-table";
-import { moment, span } from "../domain/format";
-import { MAX_DRAWN } from "../domain/graph";
+import { Moment } from "../components/when";
+import { From, Trouble, shows } from "../components/kept-answer";
+import { span } from "../domain/format";
+import { type Known, keepTasks } from "../domain/known";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
@@ -45,12 +47,13 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
         fresh = (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail;
       }
       learnNames(client, [[fresh.id, fresh.name]]);
-      return fresh;
+      const at = (client.getQueryState(keys.job(id))?.dataUpdatedAt ?? 0) / 1000;
+      return keepTasks(client.getQueryData<Known<JobDetail>>(keys.job(id)), fresh, at);
     },
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
     refetchInterval: (query) => {
       const known = query.state.data;
-      if (known === undefined || jobEnded(known.state)) return false;
+      if (known === undefined || jobEnded(known.state)) return untilAnswered(query);
       return known.tasks.length > MANY_TASKS ? 60_000 : 10_000;
     },
   });
@@ -67,7 +70,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           (old) =>
             old && {
               ...old,
-              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...pick(fresh.task) } : t)),
+              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...(fresh.missing.length === 0 ? pick(fresh.task) : {}) } : t)),
             },
         );
       }
@@ -86,22 +89,14 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
     { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
   );
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
-  const loaded = job.data !== undefined;
-  // Beside a task the graph is low: what was chosen comes into its sight, and the page stays where it is.
-  useEffect(() => {
-    const drawn = document.querySelector<HTMLElement>(".dag");
-    const there = drawn?.querySelector(".task.chosen")?.getBoundingClientRect();
-    if (drawn === null || there === undefined) return;
-    const box = drawn.getBoundingClientRect();
-    if (there.top < box.top || there.bottom > box.bottom) drawn.scrollTop += there.top - box.top - box.height / 3;
-    if (there.left < box.left || there.right > box.right) drawn.scrollLeft += there.left - box.left - box.width / 3;
-  }, [chosen, loaded]);
+
+  // The same function as long as it does the same: the graph isn't drawn anew each second.
+  const choose = useCallback((name: string): void => go(taskAddress(id, name, { stream }, window.location.search), { replace: true }), [go, id, stream]);
 
   if (job.isPending) return <p>Loading …</p>;
-  if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
+  if (job.data === undefined || !shows(job)) return <Trouble of={job} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
-  const choose = (name: string): void => go(taskAddress(id, name, { stream }), { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
   const press = (wanted: Wanted): void => {
@@ -123,7 +118,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
             {detail.held && <span className="state wait">held</span>}
           </h1>
           <p className="facts">
-            <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted {moment(detail.submitted_at, now)}
+            <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted <Moment at={detail.submitted_at} now={now} />
             {" · "}
             {detail.ended_at === null ? `for ${span(now - detail.submitted_at)}` : `took ${span(detail.ended_at - detail.submitted_at)}`}
             {keptSentence(detail, now) !== "" && ` · ${keptSentence(detail, now)}`}
@@ -167,6 +162,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           )}
         </div>
       </div>
+      <Trouble of={job} />
       {act.error && <Failure error={act.error} />}
       {detail.reason && detail.reason_task !== task?.name && (
         <p className="reason" role="status">
@@ -185,12 +181,10 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
       ))}
       {detail.missing.map((m) => (
         <p className="note" key={m.service}>
-          {m.sentence}
+          {m.sentence} {detail.known_at !== undefined && <From at={detail.known_at} />}
         </p>
       ))}
-      {detail.tasks.length > 1 && detail.tasks.length <= MAX_DRAWN && (
-        <Dag tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />
-      )}
+      {detail.tasks.length > 1 && <Dag key={id} job={id} tasks={detail.tasks} edges={detail.edges} chosen={task?.name} onChoose={choose} />}
       <div className={task ? "split" : ""}>
         {detail.tasks.length > 1 && <TaskTable tasks={detail.tasks} chosen={task?.name} onChoose={choose} now={now} />}
         {task && (

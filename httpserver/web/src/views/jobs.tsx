@@ -3,28 +3,58 @@ import { useState } from "react";
 import { Link } from "wouter";
 
 import { useAct } from "../api/act";
-import { type Job, type JobState, type User, api, body } from "../api/client";
+import { type Job, type JobState, type User, api, body, untilAnswered } from "../api/client";
 import { keys } from "../api/events";
 import { learnNames } from "../api/names";
 import { useNodes } from "../api/nodes";
+import { ONLY_WHOLE, SearchField, SortHead, useAddress } from "../components/address";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { GpusHeld } from "../components/bookings";
 import { CancelDialog } from "../components/cancel-dialog";
 import { JobReason } from "../components/reason";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
+import { textIn, wordIn } from "../domain/address";
 import { gpusByJob } from "../domain/bookings";
-import { moment, span } from "../domain/format";
+import { span } from "../domain/format";
 import { firstPress } from "../domain/press";
+import { sortIn, sorted } from "../domain/sort";
 import { type Tone, jobEnded, jobTone, label, taskTone } from "../domain/states";
 
 const states = Object.keys(jobTone) as JobState[];
 
+const PAGE = 50;
+/** How often a list that is not shown whole is counted anew. */
+const COUNT_MS = 30_000;
+const COLUMNS = ["state", "name", "tasks", "gpus", "owner", "submitted", "took"] as const;
+
+const values = (now: number, held: ReadonlyMap<string, number> | null) => ({
+  state: (job: Job) => states.indexOf(job.state),
+  name: (job: Job) => job.name,
+  tasks: (job: Job) => job.task_count,
+  gpus: (job: Job) => held?.get(job.id) ?? 0,
+  owner: (job: Job) => job.owner,
+  took: (job: Job) => (job.ended_at ?? now) - job.submitted_at,
+});
+
+/** "128 jobs, 5 running"; nothing where it is not known. */
+export function counted(count: { readonly jobs: number; readonly running: number; readonly more: boolean } | null | undefined): string {
+  if (!count) return "";
+  const number = count.jobs.toLocaleString("en");
+  return `${count.more ? "more than " : ""}${number} ${count.jobs === 1 ? "job" : "jobs"}, ${count.running.toLocaleString("en")} running`;
+}
+
 export function Jobs({ user }: { user: User }) {
   useTitle("Jobs");
   const client = useQueryClient();
-  const [mine, setMine] = useState(true);
-  const [state, setState] = useState<JobState | "">("");
-  const [text, setText] = useState("");
-  const filters = { owner: mine ? user.name : "", state, q: text.trim() };
+  const [given, change] = useAddress();
+  const mine = given.get("of") !== "all";
+  const state = wordIn<JobState | "">(given.get("state"), states, "");
+  const text = textIn(given.get("q"));
+  const sort = sortIn(given.get("sort"), COLUMNS);
+  // The server has them by when they came, and gives them either way round.
+  const order = sort?.by === "submitted" && !sort.down ? "oldest" : "newest";
+  const filters = { owner: mine ? user.name : "", state, q: text.trim(), order } as const;
   const jobs = useInfiniteQuery({
     queryKey: [...keys.jobs, filters],
     initialPageParam: "",
@@ -33,7 +63,9 @@ export function Jobs({ user }: { user: User }) {
         api.GET("/api/v1/jobs", {
           params: {
             query: {
-              limit: 50,
+              limit: PAGE,
+              order,
+              count: pageParam === "",
               ...(filters.owner ? { owner: filters.owner } : {}),
               ...(filters.state ? { state: [filters.state] } : {}),
               ...(filters.q ? { q: filters.q } : {}),
@@ -47,18 +79,23 @@ export function Jobs({ user }: { user: User }) {
     },
     getNextPageParam: (page) => page?.next_cursor ?? undefined,
     placeholderData: (old) => old,
+    refetchInterval: (query) => (query.state.data?.pages.at(-1)?.next_cursor ? COUNT_MS : untilAnswered(query)),
   });
   const cancel = useAct((id: string) => body(api.POST("/api/v1/jobs/{job}/cancel", { params: { path: { job: id } } })), {
     after: () => client.invalidateQueries({ queryKey: keys.jobs }),
     alone: false,
   });
   const [cancelling, setCancelling] = useState<Job | null>(null);
-  const rows = jobs.data?.pages.flatMap((p) => p?.jobs ?? []) ?? [];
+  const loaded = jobs.data?.pages.flatMap((p) => p?.jobs ?? []) ?? [];
   const held = gpusByJob(useNodes().data);
   const now = useNow(
     1000,
-    rows.some((j) => !jobEnded(j.state)),
+    loaded.some((j) => !jobEnded(j.state)),
   );
+  const whole = !jobs.hasNextPage;
+  const rows = whole && sort?.by !== "submitted" ? sorted(loaded, sort, values(now, held)) : loaded;
+  const onSort = (next: string | null): void => change({ sort: next });
+  const head = { sort, onSort, off: whole ? "" : ONLY_WHOLE };
 
   return (
     <>
@@ -66,11 +103,11 @@ export function Jobs({ user }: { user: User }) {
         <h1>Jobs</h1>
         <div className="filters">
           <label>
-            <input type="checkbox" checked={mine} onChange={(e) => setMine(e.target.checked)} /> only mine
+            <input type="checkbox" checked={mine} onChange={(e) => change({ of: e.target.checked ? null : "all" })} /> only mine
           </label>
           <label>
             State{" "}
-            <select value={state} onChange={(e) => setState(e.target.value as JobState | "")}>
+            <select value={state} onChange={(e) => change({ state: e.target.value })}>
               <option value="">any</option>
               {states.map((s) => (
                 <option key={s} value={s}>
@@ -79,33 +116,52 @@ export function Jobs({ user }: { user: User }) {
               ))}
             </select>
           </label>
-          <input type="search" placeholder="name or id" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <SearchField placeholder="name or id" value={text} onText={(q) => change({ q }, { typed: true })} />
           <Link href="/submit" className="button main">
             Submit a job
           </Link>
         </div>
       </div>
-      {jobs.isError && <Failure error={jobs.error} again={() => void jobs.refetch()} />}
+      <Trouble of={jobs} />
       {cancel.error && <Failure error={cancel.error} />}
       {jobs.isPending && <p className="empty">Loading …</p>}
-      {jobs.isSuccess && rows.length === 0 && (
+      {jobs.data !== undefined && rows.length === 0 && (
         <Empty>
           {text || state ? "No job matches." : mine ? "You have no jobs yet." : "There are no jobs yet."}{" "}
           <Link href="/submit">Submit one</Link>: a command in a container image, or several that need each other.
         </Empty>
       )}
       {rows.length > 0 && (
+        <p className="facts" role="status">
+          {counted(whole ? { jobs: rows.length, running: rows.filter((j) => j.state === "RUNNING").length, more: false } : jobs.data?.pages[0]?.count)}
+        </p>
+      )}
+      {rows.length > 0 && (
         <div className="scroll">
           <table className="wide jobs">
             <thead>
               <tr>
-                <th>State</th>
-                <th>Name</th>
-                <th>Tasks</th>
-                <th title="GPUs that its running tasks hold now">GPUs now</th>
-                <th>Owner</th>
-                <th>Submitted</th>
-                <th>Took</th>
+                <SortHead by="state" {...head}>
+                  State
+                </SortHead>
+                <SortHead by="name" {...head}>
+                  Name
+                </SortHead>
+                <SortHead by="tasks" down {...head}>
+                  Tasks
+                </SortHead>
+                <SortHead by="gpus" down title="GPUs that its running tasks hold now" {...head}>
+                  GPUs now
+                </SortHead>
+                <SortHead by="owner" {...head}>
+                  Owner
+                </SortHead>
+                <SortHead by="submitted" sort={sort} onSort={onSort}>
+                  Submitted
+                </SortHead>
+                <SortHead by="took" down {...head}>
+                  Took
+                </SortHead>
                 <th>Id</th>
                 <th>
                   <span className="hidden">Actions</span>
@@ -132,7 +188,7 @@ export function Jobs({ user }: { user: User }) {
                     <GpusHeld count={held === null ? null : (held.get(job.id) ?? 0)} />
                   </td>
                   <td>{job.owner}</td>
-                  <td className="number">{moment(job.submitted_at, now)}</td>
+                  <td className="number"><Moment at={job.submitted_at} now={now} /></td>
                   <td className="number" data-label="took">
                     {span((job.ended_at ?? now) - job.submitted_at)}
                   </td>

@@ -1,17 +1,29 @@
 import { useQueryClient } from "@tanstack/react-query";
 
 import { useAct } from "../api/act";
-import { api, body } from "../api/client";
+import { type Node, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { useNodes } from "../api/nodes";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
+import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
+import { Trouble, shows } from "../components/kept-answer";
+import { textIn } from "../domain/address";
 import { gpuWord } from "../domain/bookings";
 import { gpuCell } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { admissionTone, healthTone } from "../domain/states";
+
+/** More machines than this get a search above them. */
+const FEW = 3;
+
+/** By what a machine is found: its name, its GPUs, and who and what is on them. */
+const wordsOf = (node: Node): string[] => [
+  node.id,
+  ...node.gpus.flatMap((gpu) => [gpu.model, gpu.booking?.owner ?? "", gpu.booking?.job_name ?? "", gpu.booking?.task ?? ""]),
+];
 
 type Action = "cordon" | "uncordon" | "drain";
 
@@ -19,6 +31,8 @@ export function Nodes({ admin }: { admin: boolean }) {
   useTitle("Nodes");
   const client = useQueryClient();
   const nodes = useNodes();
+  const [given, change] = useAddress();
+  const text = textIn(given.get("q"));
   const now = useNow(5000);
   const act = useAct(
     ({ id, action }: { id: string; action: Action }) =>
@@ -29,19 +43,30 @@ export function Nodes({ admin }: { admin: boolean }) {
     if (firstPress(event)) act.run({ id, action });
   };
   if (nodes.isPending) return <p>Loading …</p>;
-  if (nodes.data === undefined) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
+  if (nodes.data === undefined || !shows(nodes)) return <Trouble of={nodes} />;
+  const wanted = text.trim().toLowerCase();
+  const shown = nodes.data.nodes.filter((node) => wordsOf(node).some((word) => word.toLowerCase().includes(wanted)));
   return (
     <>
-      <h1>Nodes</h1>
+      <div className="title-row">
+        <h1>Nodes</h1>
+        {(nodes.data.nodes.length > FEW || text !== "") && (
+          <div className="filters">
+            <SearchField placeholder="machine, GPU, owner or job" value={text} onText={(q) => change({ q }, { typed: true })} />
+          </div>
+        )}
+      </div>
       <p className="facts">
         The machines that run tasks. What is booked is kept for tasks that run, whether or not they use it; what is in use is measured.
       </p>
       <FreeNow list={nodes.data} now={now} />
+      <Trouble of={nodes} />
       <MissingBookings list={nodes.data} />
       {act.error && <Failure error={act.error} />}
       {nodes.data.nodes.length === 0 && <Empty>Start a machine with “headway serve worker”.</Empty>}
+      {nodes.data.nodes.length > 0 && shown.length === 0 && <Empty>No machine matches.</Empty>}
       <div className="nodes">
-        {nodes.data.nodes.map((node) => (
+        {shown.map((node) => (
           <article className="node" key={node.id}>
             <div className="title-row">
               <h2>

@@ -106,3 +106,20 @@ it("of many reasons the first ones are shown, the others on demand", async () =>
   expect(why?.querySelector(".more-reasons")?.textContent).toBe("2 more reasonsthreefour");
   expect(document.querySelector("td.asks")?.textContent).toBe("2 GPUs, 1 CPU, 1 B");
 });
+
+it("filters and the page are the address's; what is not known there counts for nothing", async () => {
+  waiting = 250;
+  window.history.replaceState(null, "", "/queue?of=mine&from=100&sort=%00&q=");
+  await open();
+  await until(() => expect(pages()).toBe("101 to 150 of 150"));
+  expect(asked).toEqual(["100+100anna"]);
+  const entries = window.history.length;
+  for (const text of ["t", "t1", "t10"]) await search(text);
+  await until(() => expect(window.location.search).toBe("?of=mine&sort=%00&q=t10"));
+  expect(window.history.length).toBe(entries);
+  await act(async () => (document.querySelector("input[type=checkbox]") as HTMLInputElement).click());
+  expect(window.location.search).toBe("?sort=%00&q=t10");
+  expect(window.history.length).toBe(entries + 1);
+  window.history.replaceState(null, "", "/queue?from=-7&of=%3Cscript%3E");
+  await until(() => expect(pages()).toBe("1 to 100 of 250"));
+});

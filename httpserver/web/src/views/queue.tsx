@@ -2,18 +2,23 @@ import { useEffect, useState } from "react";
 
 import type { User } from "../api/client";
 import { PAGE, REACH, useQueue } from "../api/queue";
-import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { SearchField, useAddress } from "../components/address";
+import { Empty, useNow, useTitle } from "../components/basics";
 import { RunningTable } from "../components/bookings";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
+import { Trouble, shows } from "../components/kept-answer";
+import { numberIn, textIn } from "../domain/address";
 import { found, lastOffset } from "../domain/queue";
 
 export function QueueView({ user }: { user: User }) {
   useTitle("Queue");
-  const [mine, setMine] = useState(false);
-  const [text, setText] = useState("");
+  const [given, change] = useAddress();
+  const mine = given.get("of") === "mine";
+  const text = textIn(given.get("q"));
   const [reach, setReach] = useState(REACH);
-  const [wanted, setWanted] = useState(0);
+  const wanted = Math.floor(numberIn(given.get("from"), 10_000_000) / PAGE) * PAGE;
+  const setWanted = (from: number): void => change({ from: from === 0 ? null : String(from) });
   const searching = text.trim() !== "";
   const queue = useQueue({ owner: mine ? user.name : "", offset: wanted, whole: searching ? reach : null });
   const now = useNow(1000);
@@ -22,13 +27,13 @@ export function QueueView({ user }: { user: User }) {
   const count = matching?.length ?? queue.data?.total_matching ?? 0;
   // The queue may have become shorter than where the reader was.
   const offset = Math.min(wanted, lastOffset(count, PAGE));
-  const settled = queue.isSuccess && !queue.isPlaceholderData;
+  const settled = queue.data !== undefined && !queue.isPlaceholderData;
   useEffect(() => {
-    if (settled && offset !== wanted) setWanted(offset);
-  }, [settled, offset, wanted]);
+    if (settled && offset !== wanted) change({ from: offset === 0 ? null : String(offset) }, { typed: true });
+  }, [settled, offset, wanted, change]);
 
   if (queue.isPending) return <p>Loading …</p>;
-  if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
+  if (queue.data === undefined || !shows(queue)) return <Trouble of={queue} />;
   const { entries, total_waiting, total_matching, total_running, scheduling } = queue.data;
   const shown = matching === null ? entries : matching.slice(offset, offset + PAGE);
   const running = found(queue.data.running ?? [], text);
@@ -44,29 +49,18 @@ export function QueueView({ user }: { user: User }) {
             <input
               type="checkbox"
               checked={mine}
-              onChange={(e) => {
-                setMine(e.target.checked);
-                setWanted(0);
-              }}
+              onChange={(e) => change({ of: e.target.checked ? "mine" : null, from: null })}
             />{" "}
             only mine
           </label>
-          <input
-            type="search"
-            placeholder="owner, job or task"
-            aria-label="Search"
-            value={text}
-            onChange={(e) => {
-              setText(e.target.value);
-              setWanted(0);
-            }}
-          />
+          <SearchField placeholder="owner, job or task" value={text} onText={(q) => change({ q, from: null }, { typed: true })} />
         </div>
       </div>
       <p className="facts" role="status">
         {total_waiting} waiting, {total_running} running.
         {(mine || searching) && ` ${count} waiting ${count === 1 ? "task matches" : "tasks match"}.`}
       </p>
+      <Trouble of={queue} />
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
       {running.length > 0 && (
         <section className="runs" aria-labelledby="what-runs">

@@ -8,7 +8,9 @@ import { type TrashItem, spaces } from "../api/spaces";
 import { Empty, Failure, useNow, useTitle } from "../components/basics";
 import { DeleteDialog } from "../components/delete-dialog";
 import { tell } from "../components/toasts";
-import { moment, size } from "../domain/format";
+import { Moment } from "../components/when";
+import { Trouble } from "../components/kept-answer";
+import { size } from "../domain/format";
 import { visible } from "../domain/paths";
 import { firstPress } from "../domain/press";
 import { SpaceBar } from "./files";
@@ -41,11 +43,11 @@ export function Trash() {
       </div>
       <p className="facts">Deleted files stay here for a while. Until then they still use your quota.</p>
       <SpaceBar />
-      {trash.isError && <Failure error={trash.error} again={() => void trash.refetch()} />}
+      <Trouble of={trash} />
       {restore.error && <Failure error={restore.error} />}
       {forget.error && <Failure error={forget.error} />}
       {trash.isPending && <p className="empty">Loading …</p>}
-      {trash.isSuccess && items.length === 0 && <Empty>The trash is empty.</Empty>}
+      {trash.data !== undefined && items.length === 0 && <Empty>The trash is empty.</Empty>}
       {items.length > 0 && (
         <div className="scroll">
           <table className="wide">
@@ -67,9 +69,9 @@ export function Trash() {
                   <td className="name">{placeOf(item)}</td>
                   <td>{item.kind}</td>
                   <td className="number">{size(item.size_bytes)}</td>
-                  <td className="number">{moment(item.deleted_at, now)}</td>
+                  <td className="number"><Moment at={item.deleted_at} now={now} /></td>
                   <td className="number" data-label="deleted for good on">
-                    {moment(item.expires_at, now)}
+                    <Moment at={item.expires_at} now={now} />
                   </td>
                   <td className="row-action">
                     {/* Under a second click there is the next one by now. */}

@@ -1,11 +1,14 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link } from "wouter";
 
 import { type User, api, body } from "../api/client";
 import type { components } from "../api/generated/schema";
-import { Empty, Failure, useTitle } from "../components/basics";
+import { SortHead, useAddress } from "../components/address";
+import { Empty, useTitle } from "../components/basics";
+import { Trouble } from "../components/kept-answer";
+import { wordIn } from "../domain/address";
 import { span } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
 
 type Usage = components["schemas"]["Usage"];
 type Sums = components["schemas"]["UsageSums"];
@@ -18,9 +21,10 @@ const MOST_ROWS = 400;
 
 export function UsageView({ user }: { user: User }) {
   useTitle("Usage");
-  const [by, setBy] = useState<By>("day");
-  const [from, setFrom] = useState("30d");
-  const [mine, setMine] = useState(true);
+  const [given, change] = useAddress();
+  const by = wordIn(given.get("by"), Object.keys(words) as By[], "day");
+  const from = wordIn(given.get("from"), Object.keys(spans), "30d");
+  const mine = given.get("of") !== "all";
   // Sums of users and groups have others in them.
   const own = mine && by !== "user" && by !== "group";
   const usage = useQuery({
@@ -39,7 +43,7 @@ export function UsageView({ user }: { user: User }) {
         <div className="filters">
           <label>
             Of the last{" "}
-            <select aria-label="Of the last" value={from} onChange={(e) => setFrom(e.target.value)}>
+            <select aria-label="Of the last" value={from} onChange={(e) => change({ from: e.target.value })}>
               {Object.entries(spans).map(([value, text]) => (
                 <option key={value} value={value}>
                   {text}
@@ -49,7 +53,7 @@ export function UsageView({ user }: { user: User }) {
           </label>
           <label>
             by{" "}
-            <select aria-label="Rows by" value={by} onChange={(e) => setBy(e.target.value as By)}>
+            <select aria-label="Rows by" value={by} onChange={(e) => change({ by: e.target.value, sort: null })}>
               {Object.entries(words).map(([value, text]) => (
                 <option key={value} value={value}>
                   {text}
@@ -58,7 +62,7 @@ export function UsageView({ user }: { user: User }) {
             </select>
           </label>
           <label>
-            <input type="checkbox" checked={own} disabled={by === "user" || by === "group"} onChange={(e) => setMine(e.target.checked)} />{" "}
+            <input type="checkbox" checked={own} disabled={by === "user" || by === "group"} onChange={(e) => change({ of: e.target.checked ? null : "all" })} />{" "}
             only mine
           </label>
         </div>
@@ -71,14 +75,32 @@ export function UsageView({ user }: { user: User }) {
         for “headway simulate”.
       </p>
       {usage.isPending && <p>Loading …</p>}
-      {usage.isError && <Failure error={usage.error} again={() => void usage.refetch()} />}
+      <Trouble of={usage} />
       {usage.data && <Rows usage={usage.data} user={user} />}
     </>
   );
 }
 
+const COLUMNS = ["key", "gpu", "cpu", "memory", "tasks", "attempts", "timed_out", "waited", "used"] as const;
+const values = {
+  key: (row: Row) => row.job_name || row.key,
+  gpu: (row: Row) => row.gpu_hours,
+  cpu: (row: Row) => row.cpu_hours,
+  memory: (row: Row) => row.memory_gib_hours,
+  tasks: (row: Row) => row.tasks,
+  attempts: (row: Row) => row.attempts,
+  timed_out: (row: Row) => row.timed_out,
+  waited: (row: Row) => row.mean_wait_s,
+  used: (row: Row) => row.booked_used,
+};
+
 function Rows({ usage, user }: { usage: Usage; user: User }) {
-  const { by, rows, rows_in_all, total } = usage;
+  const [given, change] = useAddress();
+  const { by, rows_in_all, total } = usage;
+  const sort = sortIn(given.get("sort"), COLUMNS);
+  const whole = usage.rows.length >= rows_in_all;
+  const rows = whole ? sorted(usage.rows, sort, values) : usage.rows;
+  const head = { sort, onSort: (next: string | null) => change({ sort: next }), off: whole ? "" : "Only rows that are all shown can be sorted: choose a shorter time." };
   if (total.attempts === 0) {
     return <Empty>{usage.user === user.name ? "Nothing of yours ran in this time." : "Nothing ran in this time."}</Empty>;
   }
@@ -88,17 +110,38 @@ function Rows({ usage, user }: { usage: Usage; user: User }) {
         <table className="wide" aria-label={`Usage by ${words[by]}`}>
           <thead>
             <tr>
-              <th>{words[by].replace(/^./, (first) => first.toUpperCase())}</th>
-              <th>GPU hours</th>
-              <th>CPU hours</th>
-              <th>Memory, GiB hours</th>
-              <th>Tasks</th>
-              <th>Attempts</th>
-              <th title="Attempts that ended at their timeout">Timed out</th>
-              <th title="Average time from queued to started">Waited</th>
-              <th title="Timeouts book GPU time: this share of it was used. Tasks that were cancelled or lost do not count.">
+              <SortHead by="key" {...head}>
+                {words[by].replace(/^./, (first) => first.toUpperCase())}
+              </SortHead>
+              <SortHead by="gpu" down {...head}>
+                GPU hours
+              </SortHead>
+              <SortHead by="cpu" down {...head}>
+                CPU hours
+              </SortHead>
+              <SortHead by="memory" down {...head}>
+                Memory, GiB hours
+              </SortHead>
+              <SortHead by="tasks" down {...head}>
+                Tasks
+              </SortHead>
+              <SortHead by="attempts" down {...head}>
+                Attempts
+              </SortHead>
+              <SortHead by="timed_out" down title="Attempts that ended at their timeout" {...head}>
+                Timed out
+              </SortHead>
+              <SortHead by="waited" down title="Average time from queued to started" {...head}>
+                Waited
+              </SortHead>
+              <SortHead
+                by="used"
+                down
+                title="Timeouts book GPU time: this share of it was used. Tasks that were cancelled or lost do not count."
+                {...head}
+              >
                 Booked time used
-              </th>
+              </SortHead>
             </tr>
           </thead>
           <tbody>

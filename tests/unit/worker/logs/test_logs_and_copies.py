@@ -82,7 +82,7 @@ async def test_the_mount_follows_the_program(rig: LogRig) -> None:
     assert rig.copied() == b"one\ntwo"
 
 
-async def test_when_which_bytes_came_is_kept_where_both_streams_have_some(rig: LogRig) -> None:
+async def test_when_which_bytes_came_is_kept(rig: LogRig) -> None:
     """Used to: the order of the two streams was lost with the attempt's folder."""
     index = pack_index([IndexRecord(1, 0, 4, Stream.STDOUT), IndexRecord(2, 0, 4, Stream.STDERR)])
     rig.begin()
@@ -103,18 +103,29 @@ async def test_when_which_bytes_came_is_kept_where_both_streams_have_some(rig: L
     assert await rig.read("index") == index
 
 
-async def test_one_stream_has_no_turns_to_keep(rig: LogRig) -> None:
+async def test_one_stream_has_times_to_keep(rig: LogRig) -> None:
+    index = pack_index([IndexRecord(1, 0, 4, Stream.STDOUT)])
     rig.begin()
-    rig.write(pack_index([IndexRecord(1, 0, 4, Stream.STDOUT)]), "index")
+    rig.write(index, "index")
     rig.write(b"one\n")
     rig.parts.context.copier.finish(ATTEMPT, platform_log=b"noted\n")
     assert await rig.parts.context.copier.wait(ATTEMPT, 5.0)
+    assert rig.copied("index") == index
+
+
+async def test_no_output_has_no_times_to_keep(rig: LogRig) -> None:
+    rig.begin()
+    rig.write(b"", "index")
+    rig.parts.context.copier.finish(ATTEMPT, platform_log=b"noted\n")
+    assert await rig.parts.context.copier.wait(ATTEMPT, 5.0)
     assert not (rig.target / "index.log").exists()
-    outside = rig.target.parent / "secret"
+
+
+async def test_a_link_in_the_place_of_the_index_is_not_followed(rig: LogRig) -> None:
+    outside = rig.spool.parent / "secret"
     outside.write_bytes(b"of others")
-    rig.parts.context.copier.forget(ATTEMPT)
-    (rig.spool / "index").unlink()
     (rig.spool / "index").symlink_to(outside)
+    rig.write(b"one\n")
     rig.write(b"err\n", "stderr")
     rig.begin()
     rig.parts.context.copier.finish(ATTEMPT, platform_log=b"noted\n")

@@ -21,6 +21,7 @@ from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
 from worker.runtime.docker_options import WorkerIdentity, container_name, folder_of
 from worker.runtime.docker_places import LookTakesLong
+from worker.runtime.docker_start import ContainerStarts
 
 
 class FakeApi:
@@ -93,7 +94,7 @@ async def test_a_container_of_our_name_without_our_labels_is_left_alone(runtime:
 
 async def test_a_container_of_ours_is_killed_and_removed(runtime: Engine) -> None:
     runtime.api = FakeApi(ours(runtime))
-    assert runtime._name(ATTEMPT) == container_name("lab", ATTEMPT.folder)
+    assert runtime._containers.name(ATTEMPT) == container_name("lab", ATTEMPT.folder)
     await runtime.kill(ATTEMPT)
     await runtime.remove(ATTEMPT)
     assert runtime.api.done == ["kill", "remove"]
@@ -138,7 +139,7 @@ async def test_a_refused_start_whose_ticket_was_just_taken_is_no_refusal(
 
 def test_only_name_and_all_labels_together_make_a_container_ours(runtime: Engine) -> None:
     """An image may have labels like ours, and another cluster's containers may lie on the same machine."""
-    identity, name = runtime._identity, runtime._name(ATTEMPT)
+    identity, name = runtime._identity, runtime._containers.name(ATTEMPT)
     assert folder_of(f"/{name}", ours(runtime), identity) == ATTEMPT.folder
     assert folder_of("/somebody", ours(runtime), identity) is None
     assert folder_of(f"/{name}", None, identity) is None
@@ -167,7 +168,7 @@ class _Places:
 
 async def test_an_image_in_the_way_is_told_only_after_the_ticket_was_withdrawn(runtime: Engine) -> None:
     runtime.api = FakeApi(ours(runtime))
-    runtime._places = cast(Any, _Places())
+    runtime._starting.places = cast(Any, _Places())
     with pytest.raises(RuntimeRefused, match="a link"):
         await runtime.start(an_order())
     assert runtime.box(ATTEMPT).ticket_withdrawn.exists()
@@ -179,7 +180,7 @@ async def test_a_start_that_is_refused_again_has_worked_where_the_box_says_so(ru
     box = (await runtime.lay_out(an_order())).box
     box.ticket.rename(box.ticket_taken)
     runtime.api = FakeApi(ours(runtime))
-    runtime._places = cast(Any, _Places())
+    runtime._starting.places = cast(Any, _Places())
     assert (await runtime.start(an_order())).state is ContainerState.RUNNING
     assert runtime.api.done == []
 
@@ -221,7 +222,7 @@ async def test_starts_of_other_images_wait_on(
     def start(*anything: Any) -> None:
         raise error
 
-    monkeypatch.setattr(runtime, "_create_and_start", start)
+    monkeypatch.setattr(ContainerStarts, "create_and_start", start)
     monkeypatch.setattr(runtime._starts, "fail", sent_back.append)
     with pytest.raises(type(error)):
         await runtime.start(an_order())

@@ -135,7 +135,7 @@ class Rig:
         self.runtime.api = self.api
         made = DockerHomes(None, self.engine.url, "n1")
         made._homes, made._tried = cast(TaskHomes, self.homes), True
-        self.runtime._homes = made
+        self.runtime._homes = self.runtime._starting.homes = made
         (self.folder / "attempts").mkdir(exist_ok=True)
 
     def spec(self) -> boxes.LaunchSpec:
@@ -265,7 +265,7 @@ async def test_a_full_disk_is_a_start_that_failed_here(rig: Rig) -> None:
 
 
 async def test_a_worker_killed_before_the_container_was_made_makes_the_home_anew(rig: Rig) -> None:
-    home = rig.runtime._prepare_home(cast(Any, rig.api), order())
+    home = rig.runtime._starting.prepare_home(cast(Any, rig.api), order())
     await rig.runtime.lay_out(replace(order(), spec=home.spec_for(order().spec)))
     rig.begin()
     assert (await rig.runtime.start(order())).state is ContainerState.RUNNING
@@ -274,7 +274,7 @@ async def test_a_worker_killed_before_the_container_was_made_makes_the_home_anew
 
 async def test_a_home_that_can_not_be_made_again_is_no_open_image(rig: Rig) -> None:
     """The launcher would find no mount at /root, and blame the image."""
-    home = rig.runtime._prepare_home(cast(Any, rig.api), order())
+    home = rig.runtime._starting.prepare_home(cast(Any, rig.api), order())
     await rig.runtime.lay_out(replace(order(), spec=home.spec_for(order().spec)))
     rig.begin()
     rig.homes.error = HomeImpossible("No overlay here.")
@@ -328,7 +328,7 @@ async def test_a_worker_killed_between_a_container_and_its_home_removes_it_anew(
 
 async def test_a_home_of_a_start_under_way_is_not_swept(rig: Rig) -> None:
     """Its box is not there yet, and no container."""
-    rig.runtime._prepare_home(cast(Any, rig.api), order())
+    rig.runtime._starting.prepare_home(cast(Any, rig.api), order())
     await rig.runtime.list()
     assert rig.homes.done.count("sweep") == 1
     assert rig.has_a_home()

@@ -68,6 +68,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Sessions
+         * @description One's own sessions, oldest first, and which of them asks.
+         */
+        get: operations["list_sessions"];
+        put?: never;
+        post?: never;
+        /**
+         * End Other Sessions
+         * @description Ends one's own sessions, and what is under way with them, but for the one that the request came with.
+         */
+        delete: operations["end_other_sessions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End Session
+         * @description Ends one of one's own sessions. Ending one that is gone already is harmless.
+         */
+        delete: operations["end_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -496,6 +540,27 @@ export interface paths {
          * @description Where a line of a log begins, so that a link can name one. The log is read up to there.
          */
         get: operations["get_log_line"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/times": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Log Times
+         * @description When the bytes of a part of a log came. Bytes that came within 20 ms may have one time; in logs with very many
+         *     small pieces it is a second. Headway's own log has no times, nor has an attempt whose node was lost.
+         */
+        get: operations["get_log_times"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1251,6 +1316,27 @@ export interface paths {
          * @description Changes what is given. The last enabled admin can't be disabled or made a plain user.
          */
         patch: operations["update_user"];
+        trace?: never;
+    };
+    "/api/v1/users/{name}/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reset Password
+         * @description Makes a new password, which is answered once. It ends all sessions of the account, and its tokens unless they are
+         *     kept.
+         */
+        post: operations["reset_password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/users/{name}/sessions": {
@@ -2539,6 +2625,21 @@ export interface components {
              */
             kept_until: number | null;
         };
+        /**
+         * JobCount
+         * @description Of all jobs that the filters let through.
+         */
+        JobCount: {
+            /** Jobs */
+            jobs: number;
+            /** Running */
+            running: number;
+            /**
+             * More
+             * @description there are more jobs than these: it was not counted further
+             */
+            more: boolean;
+        };
         /** JobDetail */
         JobDetail: {
             /** Id */
@@ -3016,6 +3117,8 @@ export interface components {
             gpus_booked: {
                 [key: string]: number;
             } | null;
+            /** @description with `count` alone */
+            count: components["schemas"]["JobCount"] | null;
         };
         /**
          * JobState
@@ -3095,6 +3198,32 @@ export interface components {
          * @enum {string}
          */
         LogStream: "stdout" | "stderr" | "both" | "platform";
+        /**
+         * LogTimes
+         * @description When bytes of a log came. Those from ``offsets[i]`` up to the next offset, or ``end``, came at ``at[i]``.
+         */
+        LogTimes: {
+            /**
+             * Offsets
+             * @description first bytes, in rising order
+             */
+            offsets: number[];
+            /**
+             * At
+             * @description seconds since 1970 by the node's clock, to the millisecond; null: nobody knows
+             */
+            at: (number | null)[];
+            /**
+             * End
+             * @description nothing is told from this byte on: ask again from here, or later of a live log
+             */
+            end: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
+        };
         /**
          * Missing
          * @description A part of the answer that could not be had now.
@@ -3360,12 +3489,50 @@ export interface components {
             /** Points */
             points: components["schemas"]["UsagePoint"][];
         };
+        /** OwnSession */
+        OwnSession: {
+            /** Id */
+            id: string;
+            /** Created At */
+            created_at: number;
+            /** Expires At */
+            expires_at: number | null;
+            /** Used At */
+            used_at: number | null;
+            /**
+             * Current
+             * @description the one that the request came with
+             */
+            current: boolean;
+        };
+        /** OwnSessionList */
+        OwnSessionList: {
+            /** Sessions */
+            sessions: components["schemas"]["OwnSession"][];
+        };
         /** PasswordChange */
         PasswordChange: {
             /** Current */
             current: string;
             /** New */
             new: string;
+        };
+        /** PasswordMade */
+        PasswordMade: {
+            /**
+             * Password
+             * @description shown this once; only its hash is kept
+             */
+            password: string;
+        };
+        /** PasswordReset */
+        PasswordReset: {
+            /**
+             * Keep Tokens
+             * @description its long-lived tokens stay; otherwise they end
+             * @default false
+             */
+            keep_tokens: boolean;
         };
         /**
          * Phases
@@ -5098,6 +5265,95 @@ export interface operations {
             };
         };
     };
+    list_sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnSessionList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_other_sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_tokens: {
         parameters: {
             query?: never;
@@ -5201,6 +5457,10 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
+                /** @description which comes first */
+                order?: "newest" | "oldest";
+                /** @description also say how many there are in all */
+                count?: boolean;
             };
             header?: never;
             path?: never;
@@ -5943,6 +6203,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogLine"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_log_times: {
+        parameters: {
+            query?: {
+                /** @description the first byte */
+                offset?: number;
+                /** @description so many bytes */
+                length?: number;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+                stream: components["schemas"]["LogStream"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogTimes"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -7900,6 +8202,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reset_password: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordReset"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasswordMade"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
