@@ -27,6 +27,9 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
         configured_discipline=configured.discipline.value,
         failure=scheduling_choice.problem,
         contradictions=contradictions(scheduling_choice.settings.limits, state.gpus),
+        promises=scheduling_choice.settings.promises.value,
+        promised=len(state.reservations),
+        slack_s=_slack_s(state),
     )
     if state.queue.failure:
         fails = f"{state.queue.failure}; aging_sjf orders the queue until it works again"
@@ -37,6 +40,17 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
     if discipline is not None:
         reply.discipline_set_by, reply.discipline_set_at = discipline.by, discipline.at
     return reply
+
+
+def _slack_s(state: EngineState) -> float:
+    """By how much the promised starts are later than estimated, on average."""
+    estimates = {} if state.plan is None else state.plan.estimates
+    slacks = [
+        max(0.0, place.promised_s - estimates[task_id].start_s)
+        for task_id, place in state.reservations.items()
+        if place.promised_s is not None and task_id in estimates
+    ]
+    return math.fsum(slacks) / len(slacks) if slacks else 0.0
 
 
 def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:

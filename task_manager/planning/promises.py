@@ -163,6 +163,14 @@ def shown_promise(reservation: Reservation, *, now: float, mono: float) -> float
     return math.ceil(now + reservation.promised_s - mono) + PASS_S
 
 
+def shown_first_promise(reservation: Reservation, *, now: float, mono: float) -> float | None:
+    """What was promised first, shown likewise; None: the promise has not fallen since."""
+    first_s, promised_s = reservation.first_promised_s, reservation.promised_s
+    if first_s is None or promised_s is None or first_s < promised_s + 1.0:
+        return None
+    return shown_promise(replace(reservation, promised_s=first_s), now=now, mono=mono)
+
+
 def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before: Reservation) -> StoredRow:
     reservation = before
     cause = _why_not_waiting(snapshot, task) or _why_node_gone(snapshot, timelines, reservation)

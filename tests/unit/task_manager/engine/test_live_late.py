@@ -53,6 +53,19 @@ async def test_every_task_is_promised_a_start_in_the_pass_of_its_submission(rig:
     assert (await entry(rig, "behind")).estimated_start == pytest.approx(now + 900, abs=1)
 
 
+async def test_it_is_told_how_a_promise_fell(rig: TaskManagerRig) -> None:
+    first = await promised(rig, "waits")
+    assert not (await entry(rig, "waits")).HasField("first_promised_start")
+    await rig.advance(300, beats=("n1",))
+    await rig.enqueue(a_task("other", gpus=1, timeout=30.0, at=rig.clock.now()))
+    found = await entry(rig, "waits")
+    assert found.promised_start < first - 60, "half of the wait is over, and half of the slack is gone"
+    assert found.first_promised_start == pytest.approx(first, abs=1)
+    view = await rig.queries.scheduling()
+    assert (view.promises, view.promised) == ("late", 3)
+    assert 60 < view.slack_s < 300
+
+
 @pytest.mark.parametrize("reboot", [False, True], ids=["restart", "reboot"])
 async def test_promises_survive_restarts_and_clocks_that_are_set(rig: TaskManagerRig, reboot: bool) -> None:
     told = {name: await promised(rig, name) for name in ("waits", "behind")}
