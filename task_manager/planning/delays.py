@@ -48,7 +48,7 @@ def mended(snapshot: PassInput, run: Run) -> tuple[dict[TaskId, Reservation], Lo
     steps = [*snapshot.changes, None]  # the last one is for what no event explains, after a restart for example
     for number, change in enumerate(steps):
         there = changes.undone(snapshot, snapshot.changes[number + 1 :])
-        step = _Step(replace(there, reservations=way.places, changes=()), "" if change is None else change.cause)
+        step = _Step(replace(there, reservations=way.places, changes=()), change)
         found = step.way(run, way.lost)
         for task_id, lost in found.lost.items():
             first = way.lost.get(task_id, lost).reservation
@@ -58,11 +58,16 @@ def mended(snapshot: PassInput, run: Run) -> tuple[dict[TaskId, Reservation], Lo
 
 
 class _Step:
-    """One event. ``cause`` empty: it is not known, and each reservation that does not fit says what is in its way."""
+    """One event; None: it is not known, and each reservation that does not fit says what is in its way."""
 
-    def __init__(self, snapshot: PassInput, cause: str) -> None:
+    def __init__(self, snapshot: PassInput, change: changes.Change | None) -> None:
         self._snapshot = snapshot
-        self._cause = cause
+        self._cause = "" if change is None else change.cause
+        # Whether it may be an attempt of which nobody knows when it ends.
+        self._is_guess = change is None or any(
+            booking.task_id == change.task_id and (booking.end_unconfirmed or booking.until_s <= snapshot.now_s)
+            for booking in snapshot.running
+        )
         self._slack_s = snapshot.settings.slack_s
         self._all = snapshot.settings.promises_all
         first = promises.timelines_of(snapshot)
@@ -119,7 +124,8 @@ class _Step:
             place = later[row.task.id]
             if place.start_s <= row.reservation.start_s + self._slack_s:
                 continue
-            if row.before.promised_s is None or (not self._all and not timelines.nodes[place.node_id].is_sure):
+            is_unknown = self._is_guess and not self._all and not timelines.nodes[place.node_id].is_sure
+            if row.before.promised_s is None or is_unknown:
                 self._lose(way, row, timelines)
                 timelines.remove(row.task, place)
             elif place.start_s > row.before.promised_s:
