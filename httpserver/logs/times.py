@@ -27,7 +27,7 @@ _LATEST_NS = 253_402_300_800 * 10**9
 
 
 @dataclass(slots=True)
-class Marks:
+class TimeMarks:
     """The bytes from ``offsets[i]`` up to the next offset came at ``at[i]``; None: not known. Nothing is told of bytes
     from ``end`` on."""
 
@@ -55,7 +55,7 @@ class IndexTimes:
         self._end = end
         self._upto = [0, 0]
         self._rest = b""
-        self.marks = Marks(start)
+        self.marks = TimeMarks(start)
 
     @property
     def named(self) -> int:
@@ -110,7 +110,7 @@ class IndexTimes:
 
 async def times_of(
     reader: AttemptLogReader, task: TaskId, found: LocatedAttempt, stream: str, start: int, length: int
-) -> Marks:
+) -> TimeMarks:
     """When the bytes from ``start`` on came. Of a log that may grow it tells as far as the index does.
 
     Raises:
@@ -118,7 +118,7 @@ async def times_of(
     """
     end = start + length
     if stream not in (BOTH, *STREAMS):
-        return Marks(end, [start], [None])
+        return TimeMarks(end, [start], [None])
     times = IndexTimes(stream, start, end)
     if (records := await _index(reader, task, found)) is not None:
         async with aclosing(records) as chunks:

@@ -6,6 +6,7 @@ import { own, ownKeys } from "../api/accounts";
 import { Failure, useNow } from "./basics";
 import { EndAllDialog } from "./end-all-dialog";
 import { HeldTable } from "./held";
+import { Trouble } from "./kept-answer";
 
 /** Where one is signed in. */
 export function Sessions() {
@@ -27,7 +28,7 @@ export function Sessions() {
         )}
       </div>
       <p className="note">Each sign-in by a browser or the command line is a session. End those that you don’t know, and change your password then.</p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {end.error && <Failure error={end.error} />}
       {rows.length > 0 && <HeldTable label="Sessions" rows={rows} now={now} action="End" busy={end.busy} onEnd={(row) => end.run(row.id)} />}
       {asking && (

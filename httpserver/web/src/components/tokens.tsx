@@ -2,10 +2,11 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
 import { type Token, own, ownKeys } from "../api/accounts";
-import { Empty, Failure, useNow } from "./basics";
+import { Empty, useNow } from "./basics";
 import { DeleteDialog } from "./delete-dialog";
 import { Field, OtherFailure } from "./field";
 import { HeldTable, nameOf } from "./held";
+import { Trouble } from "./kept-answer";
 import { Once } from "./once";
 
 const DAY_S = 86_400;
@@ -50,7 +51,7 @@ export function Tokens() {
       <p className="note">
         With a token a program does all that you may do. It needs no password. Give each program its own, and delete it when it is not needed any more.
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isSuccess && rows.length === 0 && <Empty>You have no tokens.</Empty>}
       {rows.length > 0 && <HeldTable label="Tokens" rows={rows} now={now} action="Delete …" onEnd={(row) => setDeleting(row as Token)} />}
       {made !== null && (

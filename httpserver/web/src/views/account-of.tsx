@@ -10,6 +10,7 @@ import { grantsOf } from "../components/account-rights";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { EndAllDialog } from "../components/end-all-dialog";
 import { HeldTable } from "../components/held";
+import { Trouble, shows } from "../components/kept-answer";
 import { tell } from "../components/toasts";
 import { moment } from "../domain/format";
 import { firstPress } from "../domain/press";
@@ -22,15 +23,16 @@ export function AccountOf({ name, me }: { name: string; me: string }) {
   useTitle(`Account ${name}`);
   const list = useQuery({ queryKey: accountList, queryFn: accounts.list, refetchInterval: 60_000 });
   if (list.isPending) return <p>Loading …</p>;
-  const user = list.data?.find((one) => one.name === name);
+  const all = shows(list) ? (list.data ?? []) : [];
+  const user = all.find((one) => one.name === name);
   return (
     <>
       <p>
         <Link href="/accounts">All accounts</Link>
       </p>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
-      {list.isSuccess && user === undefined && <Empty>There is no account of this name.</Empty>}
-      {user !== undefined && <Shown user={user} self={name === me} others={(list.data ?? []).map((one) => one.name).filter((one) => one !== name)} />}
+      <Trouble of={list} />
+      {shows(list) && user === undefined && <Empty>There is no account of this name.</Empty>}
+      {user !== undefined && <Shown user={user} self={name === me} others={all.map((one) => one.name).filter((one) => one !== name)} />}
     </>
   );
 }
@@ -146,7 +148,7 @@ function Held({ name, kind, now }: { name: string; kind: Kind; now: number }) {
           </button>
         )}
       </div>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {end.error && <Failure error={end.error} />}
       {list.isSuccess && rows.length === 0 && <Empty>{WORDS[kind].none}</Empty>}
       {rows.length > 0 && <HeldTable label={WORDS[kind].head} rows={rows} now={now} action="End" busy={end.busy} onEnd={(row) => end.run(row.id)} />}

@@ -1,62 +1,82 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 
 import { type ListedUser, accountList, accounts } from "../api/accounts";
 import { keys } from "../api/events";
 import { NewAccountDialog } from "../components/account-new";
 import { grantsOf } from "../components/account-rights";
-import { Empty, Failure, Meter, State, useNow, useTitle } from "../components/basics";
+import { SearchField, SortHead, useAddress } from "../components/address";
+import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
+import { Trouble, shows } from "../components/kept-answer";
+import { textIn } from "../domain/address";
 import { moment, size } from "../domain/format";
+import { sortIn, sorted } from "../domain/sort";
+
+const COLUMNS = ["name", "uid", "role", "space", "signed-in"] as const;
+const values = {
+  name: (user: ListedUser) => user.name,
+  uid: (user: ListedUser) => user.uid,
+  role: (user: ListedUser) => `${user.enabled ? 1 : 2}${user.admin ? "admin" : "user"}`,
+  space: (user: ListedUser) => user.space_used_bytes,
+  "signed-in": (user: ListedUser) => user.signed_in_at,
+};
 
 /** All accounts, for admins. */
 export function Accounts() {
   useTitle("Accounts");
   const client = useQueryClient();
   const [making, setMaking] = useState(false);
-  const [address, setAddress] = useSearchParams();
+  const [given, change] = useAddress();
   const now = useNow(60_000);
   const list = useQuery({ queryKey: accountList, queryFn: accounts.list, refetchInterval: 60_000 });
-  const wanted = address.get("q") ?? "";
-  const all = list.data ?? [];
-  const rows = all.filter((user) => user.name.includes(wanted.trim().toLowerCase()));
+  const wanted = textIn(given.get("q"));
+  const sort = sortIn(given.get("sort"), COLUMNS);
+  const head = { sort, onSort: (next: string | null) => change({ sort: next }) };
+  const all = shows(list) ? (list.data ?? []) : [];
+  const found = all.filter((user) => user.name.includes(wanted.trim().toLowerCase()));
+  const rows = sorted(found, sort, values);
   return (
     <>
       <div className="title-row">
         <h1>Accounts</h1>
         <div className="filters">
-          <input
-            type="search"
-            aria-label="Find an account"
-            placeholder="name"
-            value={wanted}
-            onChange={(e) => setAddress(e.target.value === "" ? {} : { q: e.target.value }, { replace: true })}
-          />
+          <SearchField label="Find an account" placeholder="name" value={wanted} onText={(q) => change({ q }, { typed: true })} />
           <button className="main" onClick={() => setMaking(true)}>
             New account …
           </button>
         </div>
       </div>
-      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-      {list.isSuccess && (
+      {shows(list) && (
         <p className="facts" role="status">
           {rows.length === all.length ? "" : `${rows.length} of `}
           {all.length} account{all.length === 1 ? "" : "s"}
         </p>
       )}
-      {list.isSuccess && rows.length === 0 && <Empty>No account has that in its name.</Empty>}
+      {shows(list) && rows.length === 0 && <Empty>No account has that in its name.</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table aria-label="Accounts" className="wide accounts">
             <thead>
               <tr>
-                <th>Name</th>
-                <th>uid / gid</th>
-                <th>Role</th>
+                <SortHead by="name" {...head}>
+                  Name
+                </SortHead>
+                <SortHead by="uid" {...head}>
+                  uid / gid
+                </SortHead>
+                <SortHead by="role" {...head}>
+                  Role
+                </SortHead>
                 <th>Grants</th>
-                <th>Personal space</th>
-                <th>Last sign-in</th>
+                <SortHead by="space" down {...head}>
+                  Personal space
+                </SortHead>
+                <SortHead by="signed-in" down {...head}>
+                  Last sign-in
+                </SortHead>
               </tr>
             </thead>
             <tbody>
