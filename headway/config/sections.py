@@ -241,6 +241,11 @@ class TaskManagerSection(Section):
         default="conservative",
         description="which waiting tasks get a reservation, and who may start before them (docs/scheduling.md)",
     )
+    promises: Literal["settled", "late"] = Field(
+        default="settled",
+        description="conservative: when a start is promised. `settled`: once nobody new can come ahead any more. "
+        "`late`: to every task at once, with slack (docs/scheduling.md)",
+    )
     reserved_tasks: int = Field(
         default=200, ge=1, le=10_000, description="conservative: how many waiting tasks have a reservation"
     )

@@ -22,6 +22,7 @@ from ..order.policy import Policy
 from ..order.queue import TaskQueue
 from ..order.recent_timeouts import RecentTimeouts
 from ..planning.bookings import MovedPromise, Reservation
+from ..planning.changes import Seen
 from ..planning.pass_model import Plan
 from ..planning.placement import FreeResources, why_closed
 from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
@@ -70,6 +71,7 @@ class EngineState:
         self.moved_promises: dict[TaskId, MovedPromise] = {}  # promises to waiting tasks that no longer hold
         self.ordered_at = -math.inf  # wall clock: since when this policy orders the queue, as far as is known
         self.plan: Plan | None = None  # of the last pass, for pages
+        self.seen: Seen | None = None  # what the last pass saw; None: there was none since the start
         self.planned_s = -math.inf  # boot clock: when that was
         self.next_pass_s: float | None = None  # boot clock: when the next pass is due even if nothing happens
         self.nodes: dict[NodeId, Node] = {}
@@ -191,16 +193,16 @@ class EngineState:
         self._undo.append(back)
 
     def put_reservations(
-        self, reservations: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]
+        self, reservations: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise], seen: Seen | None
     ) -> None:
-        """Stores what a pass decided: these reservations and moved promises, and no others."""
-        before = self.reservations, self.moved_promises
+        """Stores what a pass decided: these reservations and moved promises, and no others. ``seen``: what it saw."""
+        before = self.reservations, self.moved_promises, self.seen
         _collect_changes(self.dirty_reservations, self.reservations, reservations)
         _collect_changes(self.dirty_moved_promises, self.moved_promises, moved)
-        self.reservations, self.moved_promises = dict(reservations), dict(moved)
+        self.reservations, self.moved_promises, self.seen = dict(reservations), dict(moved), seen
 
         def back() -> None:
-            self.reservations, self.moved_promises = before
+            self.reservations, self.moved_promises, self.seen = before
 
         self._undo.append(back)
 

@@ -18,6 +18,7 @@ from . import cluster_spec, comparison, tuning
 from .formats import recognition
 
 _STDIO = Path("-")
+_PROMISES = ("settled", "late")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
 # The key in JSON, the name in the table, and whether it is in seconds.
 _ROWS = (
@@ -132,10 +133,18 @@ def _factor(text: str) -> float:
     help="Which tasks may overtake others; several may be named.",
 )
 @click.option(
-    "--promises/--no-promises",
-    default=True,
+    "--promises",
+    type=click.Choice(_PROMISES),
+    is_flag=False,
+    flag_value=_PROMISES[0],
+    default=_PROMISES[0],
     show_default=True,
-    help="Promise starts as the live queue does. Without promises long queues run faster, and starts may differ.",
+    help="When starts are promised: once nobody new can come ahead (settled), or at once, with slack (late).",
+)
+@click.option(
+    "--no-promises",
+    is_flag=True,
+    help="Promise no starts. Long queues run faster then, and starts may differ.",
 )
 @click.option(
     "--timeout-factor",
@@ -181,7 +190,8 @@ def simulate(
     policies: tuple[str, ...],
     nodes: Any,
     disciplines: tuple[str, ...],
-    promises: bool,
+    promises: str,
+    no_promises: bool,
     timeout_factor: float,
     starts: Path | None,
     plots: Path | None,
@@ -221,7 +231,7 @@ def simulate(
         cluster=nodes,
         contestants=contestants,
         timeout_factor=timeout_factor,
-        promises=promises,
+        promises=None if no_promises else promises,
         form="" if form == "auto" else form,
         skip_too_large=skip_too_large,
         booked_s=_booked_live() if as_live else (0.0, 0.0),

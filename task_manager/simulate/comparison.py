@@ -15,7 +15,7 @@ from headway.units import BadValue, counted
 from ..order import policy_registry
 from ..order.policy import Policy
 from ..planning import scheduling_pass
-from ..planning.pass_model import Discipline, PassSettings
+from ..planning.pass_model import Discipline, PassSettings, PromiseRule
 from . import dag, plots, trace, workload
 from .cluster_spec import ClusterSpec
 from .errors import TraceInvalid
@@ -72,6 +72,7 @@ class Simulation:
     contestants: tuple[Contestant, ...]
     notes: tuple[str, ...] = ()
     promises: bool = True
+    rule: PromiseRule = PromiseRule.SETTLED
     booked_start_s: float = 0.0  # on top of each timeout, as the live plan books it
     booked_stop_s: float = 0.0
     count_promises: bool = False  # also where they can change no start
@@ -88,22 +89,30 @@ class Simulation:
             StuckError: a pass starts none of the waiting tasks, and nothing else can happen.
         """
         results = []
-        padding_s = self.booked_start_s + self.booked_stop_s
-        promised = self.promises and (padding_s > 0 or self.count_promises or promises_matter(self.tasks, self.cluster))
         for contestant in self.contestants:
             policy = _policy(contestant.policy)
-            estimates = promised and _promises(contestant, policy)
-            settings = PassSettings(
-                discipline=contestant.discipline,
-                estimates=estimates,
-                start_limit_s=self.booked_start_s,
-                stop_limit_s=self.booked_stop_s,
-            )
+            settings = self._settings(contestant, policy)
             cluster = SimulatedCluster(self.tasks, self.cluster, policy, settings, scheduling_pass.plan_pass)
             outcome = cluster.run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
             results.append(ContestantResult(contestant, measures, outcome))
         return results
+
+    def _settings(self, contestant: Contestant, policy: Policy) -> PassSettings:
+        """Without promised starts, a pass may end as soon as nothing more can start."""
+        settings = PassSettings(
+            discipline=contestant.discipline,
+            promises=self.rule,
+            start_limit_s=self.booked_start_s,
+            stop_limit_s=self.booked_stop_s,
+        )
+        if not self.promises:
+            return replace(settings, estimates=False)
+        if settings.promises_all:
+            return settings
+        padding_s = self.booked_start_s + self.booked_stop_s
+        matters = padding_s > 0 or self.count_promises or promises_matter(self.tasks, self.cluster)
+        return replace(settings, estimates=matters and _promises(contestant, policy))
 
     def starts_csv(self, results: Sequence[ContestantResult]) -> str:
         """Each task's start in seconds as CSV, in the order of the files, with a column for each contestant."""
@@ -149,7 +158,7 @@ def load(
     cluster: ClusterSpec,
     contestants: tuple[Contestant, ...],
     timeout_factor: float = 1.0,
-    promises: bool = True,
+    promises: str | None = "settled",
     form: str = "",
     skip_too_large: bool = False,
     booked_s: tuple[float, float] = (0.0, 0.0),
@@ -158,7 +167,8 @@ def load(
 
     ``dags`` come with the second of their submission. ``form`` is the format of the traces; empty: it is found by
     looking. With ``skip_too_large`` tasks that no node could ever run are left out, and a note counts them.
-    ``booked_s``: what is booked for the start and the stop of each task, on top of its timeout.
+    ``booked_s``: what is booked for the start and the stop of each task, on top of its timeout. ``promises`` is a
+    `PromiseRule`; None: no starts are promised.
 
     Raises:
         TraceInvalid: a file can't be simulated on this cluster.
@@ -184,7 +194,10 @@ def load(
         taken = "GPUs" if cluster.gpus else "CPUs"
         notes.append(f"A job of SWF names processors: they are taken as {taken} of one node.")
     notes += _notes_on_users(records, contestants)
-    return Simulation(tasks, tuple(order), cluster, contestants, tuple(notes), promises, *booked_s)
+    return Simulation(
+        tasks, tuple(order), cluster, contestants, tuple(notes), promises is not None,
+        PromiseRule(promises or "settled"), *booked_s,
+    )  # fmt: skip
 
 
 def _read(
@@ -284,7 +297,7 @@ def promises_matter(tasks: Sequence[WorkloadTask], cluster: ClusterSpec) -> bool
 
 
 def _promises(contestant: Contestant, policy: Policy) -> bool:
-    """Whether starts are promised at all. If not, a pass may end as soon as nothing more can start."""
+    """Whether `settled` promises starts at all."""
     return policy.static and contestant.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
 
 

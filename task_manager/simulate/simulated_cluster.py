@@ -193,9 +193,10 @@ class SimulatedCluster:
         self._policy_failed = self._policy_failed or self._worded(plan.policy_failed)
         self._reservations = dict(plan.promised)
         for task_id, reservation in self._reservations.items():
-            if reservation.promised_s is not None and task_id not in self._promises:
-                self._promises[task_id] = reservation.promised_s
-                self._promised += 1
+            if reservation.promised_s is not None:
+                told_s = self._promises.get(task_id, math.inf)
+                self._promised += told_s == math.inf
+                self._promises[task_id] = min(told_s, reservation.promised_s)  # no cause moves one here
         for placement in plan.placements:
             self._start(placement, now)
         wake = plan.next_wake_s

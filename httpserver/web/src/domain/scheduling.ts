@@ -29,8 +29,9 @@ export const disciplineDoes = (name: string): string => disciplines.find((d) => 
 const RESORTING: ReadonlySet<string> = new Set(["adaptive", "fair", "hrrn"]);
 
 /** Whether starts can be promised under both; a policy of another package may say no all the same. */
-export const promises = (policy: string, discipline: string): boolean =>
-  (discipline === "conservative" || discipline === "easy") && !RESORTING.has(bare(policy));
+export const promises = (policy: string, discipline: string, rule = "settled"): boolean =>
+  (rule === "late" && discipline === "conservative") ||
+  ((discipline === "conservative" || discipline === "easy") && !RESORTING.has(bare(policy)));
 
 export interface Term {
   readonly name: string;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0011", "0010"
+revision, down_revision = "0012", "0011"
 
 
 def upgrade() -> None:
