@@ -19,6 +19,7 @@ from .formats import recognition
 
 _STDIO = Path("-")
 _PROMISES = ("settled", "late")
+_ENDINGS = frozenset({".csv", ".json", ".swf", ".txt", ".log", ".gz"})
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
 # The key in JSON, the name in the table, and whether it is in seconds.
 _ROWS = (
@@ -209,7 +210,7 @@ def simulate(
     \b
       headway usage --trace - | headway simulate --trace - --policy fifo aging_sjf --nodes 2x8
     """
-    files = tuple(word for word in more if word == "-" or (Path(word).is_file() and not comparison.is_policy(word)))
+    files = tuple(word for word in more if _is_file(word))
     traces = (*(Path(word) for word in files), *traces)
     more_policies = tuple(word for word in more if word not in files)
     if more_policies and not policies:
@@ -218,6 +219,8 @@ def simulate(
         )
     if tune and len(disciplines) > 1:
         raise click.UsageError("--tune compares policies under one --discipline")
+    if missing := next((word for word in more_policies if Path(word).suffix.lower() in _ENDINGS), ""):
+        raise click.UsageError(f"there is no file {missing!r}")
     if not traces and not dags:
         raise click.UsageError("name what to run: --trace FILE.csv or --dag FILE.json")
     try:
@@ -264,6 +267,12 @@ def simulate(
         print_json([result.to_json() for result in results])
     else:
         _print_table(results, err=starts == _STDIO)
+
+
+def _is_file(word: str) -> bool:
+    """Whether a plain argument is a file, or a pipe, and no policy."""
+    path = Path(word)
+    return word == "-" or (path.exists() and not path.is_dir() and not comparison.is_policy(word))
 
 
 def _booked_live() -> tuple[float, float]:

@@ -169,6 +169,7 @@ def test_notes_go_to_standard_error(tmp_path):
         (["--trace", "TRACE", "--nodes", "1x2", "--timeout-factor", "much"], "'much' is not a number"),
         (["--trace", "TRACE", "--nodes", "1x2", "fifo"], "what is 'fifo'? Policies are named with --policy"),
         (["--trace", "/nowhere/t.csv", "--nodes", "1x2"], "does not exist"),
+        (["/nowhere/t.csv", "--nodes", "1x2", "--policy", "fifo"], "there is no file '/nowhere/t.csv'"),
         (["--dag", "/nowhere/t.json", "--nodes", "1x2"], "there is no file '/nowhere/t.json'"),
         (["--dag", "TRACE@soon", "--nodes", "1x2"], "comes the second of submission, not 'soon'"),
         (
