@@ -65,7 +65,7 @@ class EngineState:
         self.held: dict[TaskId, None] = {}
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
-        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock
+        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock; not all are promised
         self.moved_promises: dict[TaskId, MovedPromise] = {}  # promises to waiting tasks that no longer hold
         self.ordered_at = -math.inf  # wall clock: since when this policy orders the queue, as far as is known
         self.plan: Plan | None = None  # of the last pass, for pages
