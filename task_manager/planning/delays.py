@@ -122,12 +122,14 @@ class _Step:
             place = later[row.task.id]
             if place.start_s <= row.reservation.start_s + self._slack_s:
                 continue
-            is_unknown = self._is_guess and not self._all and not timelines.nodes[place.node_id].is_sure
+            if row.before.promised_s is not None and place.start_s <= row.before.promised_s:
+                continue
+            is_unknown = self._is_guess and not timelines.nodes[place.node_id].is_sure
             if row.before.promised_s is None or is_unknown:
                 # Nothing is promised on a guess. But the place stays, in the order in which all of them were.
                 way.places[row.task.id] = replace(place, promised_s=None)
                 way.lost[row.task.id] = LostReservation(row.before, self._why(row, timelines))
-            elif place.start_s > row.before.promised_s:
+            else:
                 way.places[row.task.id] = replace(place, promised_s=place.start_s)
                 way.lost[row.task.id] = LostReservation(row.before, self._why(row, timelines))
         self._put_longer(way, timelines)
