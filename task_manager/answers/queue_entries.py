@@ -85,7 +85,7 @@ class QueueEntries:
             ahead=max(0, position - 1),
             pause_s=state.pause_s(task, self._mono),
             wait=plan.wait_of(task) if plan is not None else None,
-            promised=task.id in state.reservations,
+            promised=pass_input.is_promised(state, task.id),
             may_still_run=gates.why_closed(
                 state.gates, state.nodes_for_gates, task.id, now_s=self._mono, settings=self._settings.leases
             ),

@@ -31,7 +31,7 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
         failure=scheduling_choice.problem,
         contradictions=contradictions(scheduling_choice.settings.limits, state.gpus),
         promises=_rule(scheduling_choice.settings).value,
-        promised=len(state.reservations),
+        promised=sum(place.promised_s is not None for place in state.reservations.values()),
         slack_s=_slack_s(state),
     )
     if state.queue.failure:

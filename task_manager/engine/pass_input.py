@@ -154,6 +154,12 @@ def estimated_start(
     return now + max(0.0, estimate.start_s - mono), estimate.rough
 
 
+def is_promised(state: EngineState, task_id: TaskId) -> bool:
+    """Whether the waiting task is promised a start now."""
+    place = state.reservations.get(task_id)
+    return place is not None and place.promised_s is not None
+
+
 def promised_start(state: EngineState, task_id: TaskId, *, now: float, mono: float) -> float | None:
     """The latest start that was promised, by the wall clock, rounded up; None: nothing is promised."""
     place = state.reservations.get(task_id)

@@ -44,7 +44,7 @@ def run_pass(turn: Turn) -> None:
     moved = _moved(state, new_plan)
     for placement in new_plan.placements:
         _place(turn, placement)
-    state.put_reservations(new_plan.promised, moved, Seen.of(snapshot, new_plan))
+    state.put_reservations({**new_plan.promised, **new_plan.owed}, moved, Seen.of(snapshot, new_plan))
     state.plan, state.planned_s = new_plan, state.mono
     state.next_pass_s = state.mono if new_plan.more else new_plan.next_wake_s
     # A placement is no reason for another pass: it frees nothing.

@@ -67,7 +67,7 @@ class EngineState:
         self.recent_timeouts = RecentTimeouts()
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
-        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock
+        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock; not all are promised
         self.moved_promises: dict[TaskId, MovedPromise] = {}  # promises to waiting tasks that no longer hold
         self.ordered_at = -math.inf  # wall clock: since when this policy orders the queue, as far as is known
         self.plan: Plan | None = None  # of the last pass, for pages

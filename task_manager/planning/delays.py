@@ -98,9 +98,7 @@ class _Step:
         now_s, delays = self._snapshot.now_s, [0.0]
         started = {placement.task_id for placement in plan.placements}
         for row in self._open:
-            promised_s = row.before.promised_s
-            if promised_s is None:
-                continue
+            promised_s = _promised_s(row)
             place = plan.promised.get(row.task.id)
             estimate = plan.reservations.get(row.task.id)
             if row.task.id in started:
@@ -124,11 +122,14 @@ class _Step:
             place = later[row.task.id]
             if place.start_s <= row.reservation.start_s + self._slack_s:
                 continue
-            is_unknown = self._is_guess and not self._all and not timelines.nodes[place.node_id].is_sure
+            if row.before.promised_s is not None and place.start_s <= row.before.promised_s:
+                continue
+            is_unknown = self._is_guess and not timelines.nodes[place.node_id].is_sure
             if row.before.promised_s is None or is_unknown:
-                self._lose(way, row, timelines)
-                timelines.remove(row.task, place)
-            elif place.start_s > row.before.promised_s:
+                # Nothing is promised on a guess. But the place stays, in the order in which all of them were.
+                way.places[row.task.id] = replace(place, promised_s=None)
+                way.lost[row.task.id] = LostReservation(row.before, self._why(row, timelines))
+            else:
                 way.places[row.task.id] = replace(place, promised_s=place.start_s)
                 way.lost[row.task.id] = LostReservation(row.before, self._why(row, timelines))
         self._put_longer(way, timelines)

@@ -57,6 +57,7 @@ class PassRunner:
         self.all_fit = booked is not None  # if not, the pass must not run
         self.stored, gone = booked or ({}, {})
         self.lost = {**gone, **(lost or {})}
+        self._owed = {task_id: place for task_id, place in self.stored.items() if place.promised_s is None}
         self._candidates = Candidates(
             snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )
@@ -79,9 +80,11 @@ class PassRunner:
             self.reserve(settings.reserved)
             self._more = self._more or self._freed  # tasks ahead of the one that freed them may start earlier now
         elif discipline is Discipline.EASY:
+            self._reserve_owed()
             self.reserve(1)
             self._fill_up(min(settings.filled, _EASY_FILLED))
         else:
+            self._reserve_owed()
             self.reserve(settings.reserved)
             self._fill_up(settings.filled)
         return self._plan()
@@ -111,6 +114,11 @@ class PassRunner:
                 looked += 1
                 booked += task.id in self.reservations
         self._keep_stored()
+
+    def _reserve_owed(self) -> None:
+        """Those who lost a promise to an attempt that ran on are looked at first, in the order of their places."""
+        for task_id in sorted(self._owed, key=lambda task_id: (self._owed[task_id].start_s, task_id)):
+            self._reserve(self.snapshot.tasks[task_id])
 
     def _in_turn(self) -> Iterator[Task]:
         """The tasks that may get a reservation, in order.
@@ -178,9 +186,15 @@ class PassRunner:
         self._keep(task, reservation if old is None else self._with_promise(reservation, old))
 
     def _with_promise(self, reservation: Reservation, old: Reservation) -> Reservation:
-        """An earlier reservation of a task that has a promise already, which so falls."""
-        return replace(old, node_id=reservation.node_id, gpus=reservation.gpus, start_s=reservation.start_s,
-                       duration_s=reservation.duration_s, promised_s=reservation.start_s)  # fmt: skip
+        """An earlier reservation of a task that had one. A promise so falls."""
+        return replace(
+            old,
+            node_id=reservation.node_id,
+            gpus=reservation.gpus,
+            start_s=reservation.start_s,
+            duration_s=reservation.duration_s,
+            promised_s=None if old.promised_s is None else reservation.start_s,
+        )
 
     def _is_better(self, earliest: EarliestStart | None, old: Reservation) -> bool:
         """Whether a task leaves its stored reservation for this start."""
@@ -330,11 +344,14 @@ class PassRunner:
     def _made(self, promised: dict[TaskId, Reservation], wakes: list[float], *, all_promised: bool = False) -> Plan:
         """The plan with these promises. ``wakes``: when another pass is due besides the starts of their places."""
         snapshot, greedy = self.snapshot, self.settings.discipline is Discipline.GREEDY
-        wakes += [reservation.start_s for reservation in promised.values() if reservation.start_s > snapshot.now_s]
+        owed = {t: place for t, place in self.reservations.items() if t in self._owed and t not in promised}
+        stored = (*promised.values(), *owed.values())
+        wakes += [reservation.start_s for reservation in stored if reservation.start_s > snapshot.now_s]
         return Plan(
             placements=tuple(self.placements.values()),
             no_room=frozenset(self.no_room.values()),
             promised=promised,
+            owed=owed,
             reservations={} if greedy else self.reservations,
             estimates={t: Estimate(reservation.start_s, rough=greedy) for t, reservation in self.reservations.items()},
             rough=rough_estimates(snapshot),
@@ -364,7 +381,8 @@ class PassRunner:
                 if closes_at is not None and closes_at > snapshot.steady_s + promises.SLACK_S:
                     later.append(snapshot.now_s + closes_at - snapshot.steady_s)
             elif len(promised) < self.settings.promised:
-                given = replace(reservation, promised_s=reservation.start_s, first_promised_at=snapshot.wall_s)
+                first_at = reservation.first_promised_at or snapshot.wall_s
+                given = replace(reservation, promised_s=reservation.start_s, first_promised_at=first_at)
                 promised[task_id] = self.reservations[task_id] = given
         return later
 

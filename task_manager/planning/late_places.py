@@ -46,6 +46,7 @@ class LatePassRunner(PassRunner):
 
     def run(self) -> Plan:
         """The plan of this pass."""
+        self._reserve_owed()
         self.reserve(self.settings.reserved)
         self._reserve_newcomers()
         self._fill_up(self.settings.filled)
@@ -101,9 +102,13 @@ class LatePassRunner(PassRunner):
             node = self.timelines.nodes.get(booked.node_id)
             if node is None or not node.is_sure:
                 continue  # its end is a guess
+            if task_id in self._owed:
+                # It had a promise before: slack is given once.
+                found[task_id] = replace(booked, promised_s=booked.start_s)
+                continue
             lost = self.lost.get(task_id)
             if lost is not None and lost.reservation.promised_s is not None:
-                # It moves by no more than it must: slack is given once.
+                # It moves by no more than it must.
                 promised_s = max(lost.reservation.promised_s, booked.start_s)
                 found[task_id] = self._with_promise(booked, replace(lost.reservation, promised_s=promised_s))
                 continue

@@ -53,7 +53,7 @@ class PassSettings:
     # A stored reservation may overlap others by so much and still hold: its times were rounded when they were stored.
     slack_s: float = 0.001
     promises: PromiseRule = PromiseRule.SETTLED
-    placed: int = 2_000  # `late`: so many promises at a time, and those of the first tasks in any case
+    placed: int = 1_000  # `late`: so many promises at a time, and those of the first tasks in any case
     promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
@@ -197,6 +197,8 @@ class Plan:
     no_room: frozenset[Shape]
     # Those with a promised start; they are stored for the next pass.
     promised: Mapping[TaskId, Reservation] = field(default_factory=dict)
+    # Places of tasks that lost their promise to an attempt whose end nobody knows. They are stored too.
+    owed: Mapping[TaskId, Reservation] = field(default_factory=dict)
     # All of them: the promised ones, and those that each pass makes anew.
     reservations: Mapping[TaskId, Reservation] = field(default_factory=dict)
     estimates: Mapping[TaskId, Estimate] = field(default_factory=dict)

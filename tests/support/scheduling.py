@@ -59,6 +59,7 @@ class Cluster:
         self.tasks: dict[TaskId, Task] = {}
         self.live: dict[TaskId, Live] = {}
         self.reservations: dict[TaskId, Reservation] = {}
+        self.owed: dict[TaskId, Reservation] = {}  # stored without a promise
         self.promised: dict[TaskId, float] = {}  # what each waiting task was told
         self.promises = 0
         self.causes: list[str] = []
@@ -131,7 +132,7 @@ class Cluster:
         self.last, self.seen = made, Seen.of(snapshot, made)
         if self._checked:
             self._check(made)
-        self.reservations = dict(made.promised)
+        self.reservations, self.owed = dict(made.promised), dict(made.owed)
         for dropped in made.dropped:
             self.causes.append(dropped.cause)
             self.promised.pop(dropped.task_id, None)
@@ -160,7 +161,7 @@ class Cluster:
             tasks=self.tasks,
             free_resources=self.free_resources(),
             running=running,
-            reservations=self.reservations,
+            reservations={**self.reservations, **self.owed},
             policy=self.policy,
             view=ClusterView(sum(len(n.gpus) for n in self.nodes.values()), self.queue.waiting_gpu_s),
             settings=self.settings,

@@ -68,6 +68,28 @@ def test_seconds_of_more_time_cost_seconds() -> None:
     assert cluster.causes == [f"{tid('A')} on vm was given more time"]
 
 
+def test_seconds_of_a_late_end_cost_seconds() -> None:
+    """Nobody knows when it ends, so nothing is promised meanwhile. But nobody goes ahead of those who were."""
+    for late_s in (5.0, 200.0):
+        cluster = q1()
+        cluster._run_s = lambda task: task.timeout_s
+        live = cluster.live[tid("A")]
+        live.ends_s = 106.0 + late_s
+
+        def end(cluster: Cluster = cluster) -> None:
+            cluster._end(tid("A"), None)
+
+        cluster._events = [event for event in cluster._events if event[0] != 100.0]
+        cluster.at(live.ends_s, end, ends=True)
+        cluster.run(until=106.0)
+        assert cluster.causes == [f"{tid('A')} on vm runs longer than was booked for it"]
+        assert tid("X") not in cluster.reservations
+        assert cluster.owed[tid("X")].promised_s is None
+        cluster.submit(a_task("short", at=107.0, timeout=10.0, gpus=4))
+        cluster.run(until=live.ends_s + 30.0)
+        assert cluster.starts[tid("X")] == 106.0 + late_s
+
+
 def test_with_slack_seconds_cost_nothing() -> None:
     cluster = q1(promises=PromiseRule.LATE)
     before = {task_id: place.promised_s for task_id, place in cluster.reservations.items()}
