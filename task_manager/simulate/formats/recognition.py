@@ -63,9 +63,10 @@ def _named(asked: str, head: str) -> tuple[str | TableFormat, str]:
 
 def _looked_at(head: str, file: str) -> tuple[str | TableFormat, str]:
     begin = head.lstrip()
-    if begin.startswith("["):
+    is_json = file.lower().endswith((".json", ".json.gz"))
+    if begin.startswith("[") and (not is_json or '"attempts"' in head):
         return philly.NAME, "its list of jobs in JSON"
-    if begin.startswith("{") or file.lower().endswith((".json", ".json.gz")):
+    if begin.startswith("{") or is_json:
         return WORKFLOW, ""
     for form in _TABLES:
         if set(form.required) <= _header(head, form.sign):

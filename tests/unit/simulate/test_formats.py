@@ -251,6 +251,7 @@ def test_philly():
     jobs[0]["attempts"][1]["end_time"] = "2017-10-07 01:13:30"
     assert "job 1, column end_time: '2017-10-07 01:13:30' is before the start" in refused(json.dumps(jobs))
     assert "needs a list of jobs" in refused("{}", "philly")
+    assert "is no workflow" in refused('[{"name": "a"}]', name="flow.json")
     assert "job 1 is not an object" in refused("[7]")
 
 
