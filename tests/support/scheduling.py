@@ -66,7 +66,7 @@ class Cluster:
         self.missed: list[str] = []
         self.starts: dict[TaskId, float] = {}
         self.last: Plan | None = None
-        self.seen: Seen | None = None  # what the last pass saw
+        self.last_seen: Seen | None = None  # what the last pass saw
         self.passes = 0
         self._run_s = run_s
         self._on_end = on_end
@@ -129,7 +129,7 @@ class Cluster:
         self.passes += 1
         snapshot = self.snapshot()
         made = plan_pass(snapshot)
-        self.last, self.seen = made, Seen.of(snapshot, made)
+        self.last, self.last_seen = made, Seen.of(snapshot, made)
         if self._checked:
             self._check(made)
         self.reservations, self.owed = dict(made.promised), dict(made.owed)
@@ -165,7 +165,7 @@ class Cluster:
             policy=self.policy,
             view=ClusterView(sum(len(n.gpus) for n in self.nodes.values()), self.queue.waiting_gpu_s),
             settings=self.settings,
-            changes=() if self.seen is None else self.seen.changes(running, self.nodes, self.now),
+            changes=() if self.last_seen is None else self.last_seen.changes(running, self.nodes, self.now),
         )
 
     def free_resources(self) -> list[FreeResources]:

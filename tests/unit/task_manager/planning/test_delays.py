@@ -132,8 +132,8 @@ def test_nobody_loses_more_than_was_given(rule: PromiseRule, group: int) -> None
             if snapshot.running[index].until_s <= snapshot.now_s:
                 continue
             seen = longer(snapshot, index, more_s, timeout=chance.random() < 0.7)
-            assert cluster.seen is not None
-            seen = replace(seen, changes=cluster.seen.changes(seen.running, cluster.nodes, seen.now_s))
+            assert cluster.last_seen is not None
+            seen = replace(seen, changes=cluster.last_seen.changes(seen.running, cluster.nodes, seen.now_s))
             plan = plan_pass(seen)
             lost = moves(snapshot, plan)
             asked += 1
