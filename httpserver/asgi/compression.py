@@ -22,7 +22,7 @@ _AT_ONCE_BYTES = 256 * 1024
 
 _TYPES = frozenset({"application/json", "application/problem+json", "application/yaml"})
 # Where new tokens and passwords are told, and whatever else belongs to accounts.
-_SECRET = tuple(f"{API}/{name}" for name in ("session", "tokens", "me", "users", "registries"))
+_SECRET = tuple(f"{API}/{name}" for name in ("session", "sessions", "tokens", "me", "users", "registries"))
 # Calls that change something answer little; these two only ask, and a large file gets a large answer.
 _ASKING_POSTS = frozenset({f"{API}/jobs", f"{API}/queue/preview"})
 # With one of these the client counts on the bytes as they are.

@@ -25,7 +25,27 @@ INDEX = "index"
 STREAMS = ("stdout", "stderr")  # as the index numbers them, from 1
 _RECORD = struct.Struct("<QQII")  # when, offset, length, stream; see worker/box/index.py
 
+# Where in a record the number of its stream begins.
+_NUMBER_AT = 20
+# Beyond every log.
+_NO_START = 1 << 66
+# So much is put in order at once. Two streams in turns of a line each would else cost a read for each line.
+_BATCH_BYTES = 1 << 20
+
 Piece = tuple[int, int, int]  # stream from 0, first byte, length
+
+
+def last_ends(data: bytes, upto: Sequence[int]) -> list[int]:
+    """How far each stream is named after these whole records, by the last one of each, without a look at the others."""
+    numbers = data[_NUMBER_AT :: _RECORD.size]
+    ends = list(upto)
+    for which in range(len(STREAMS)):
+        last = numbers.rfind(which + 1)
+        if last >= 0:
+            _, offset, length, number = _RECORD.unpack_from(data, last * _RECORD.size)
+            if number == which + 1:
+                ends[which] = max(ends[which], offset + length)
+    return ends
 
 
 class IndexTurns:
@@ -38,6 +58,18 @@ class IndexTurns:
         self.upto = [0, 0]  # how far each stream was named
         self._most = most
         self._rest = b""
+
+    def skips(self, data: bytes, start: int) -> bool:
+        """Whether all that these records name lies before ``start`` of the merged log; it is gone past then."""
+        data = self._rest + data
+        whole = len(data) - len(data) % _RECORD.size
+        ends = last_ends(data[:whole], self.upto)
+        if self._most is not None:
+            ends = [max(have, min(end, most)) for have, end, most in zip(self.upto, ends, self._most, strict=True)]
+        if sum(ends) > start:
+            return False
+        self.upto, self._rest = ends, data[whole:]
+        return True
 
     def pieces(self, data: bytes) -> Iterator[Piece]:
         """The pieces of these records; neighbours of one stream are one."""
@@ -103,7 +135,9 @@ async def opened(
         # The end of a log that grows: what is not named yet may still take turns.
         turns = IndexTurns(sizes)
         async with aclosing(_index(reader, task, found)) as index:
-            size = sum([length async for data in index for _, _, length in turns.pieces(data)])
+            async for data in index:
+                turns.skips(data, _NO_START)
+            size = sum(turns.upto)
     begin = max(0, size - tail) if tail is not None else start
 
     def at(stream: str) -> Callable[[int], AsyncGenerator[bytes, None]]:
@@ -165,10 +199,14 @@ async def _joined(
 ) -> AsyncGenerator[bytes, None]:
     """The merged log from ``start`` to ``size``, or to its end; ``sizes``: what each stream has at least."""
     turns, at = IndexTurns(None if size is None else sizes), 0
-    given = [0, 0]
+    given, gathered = [0, 0], 0
     try:
         async with aclosing(index) as records:
             async for data in records:
+                if turns.skips(data, start):
+                    at, given = sum(turns.upto), list(turns.upto)
+                    continue
+                batch: list[Piece] = []
                 for stream, first, length in turns.pieces(data):
                     skip = min(length, max(0, start - at))
                     wanted = length - skip if size is None else min(length - skip, size - at - skip)
@@ -176,10 +214,22 @@ async def _joined(
                     given[stream] = first + length
                     if wanted <= 0:
                         continue
-                    async for part in cursors[stream].take(first + skip, wanted):
-                        yield part
-                    if size is not None and at >= size:
+                    if batch and wanted > _BATCH_BYTES:
+                        async for part in _ordered(batch, cursors):
+                            yield part
+                        batch = []
+                    batch.append((stream, first + skip, wanted))
+                    gathered += wanted
+                    whole = size is not None and at >= size
+                    if gathered >= _BATCH_BYTES or whole:
+                        async for part in _ordered(batch, cursors):
+                            yield part
+                        batch, gathered = [], 0
+                    if whole:
                         return
+                async for part in _ordered(batch, cursors):
+                    yield part
+                gathered = 0
         for stream, cursor in enumerate(cursors):
             over = max(0, min(start - at, sizes[stream] - given[stream]))
             at, given[stream] = at + over, given[stream] + over
@@ -195,3 +245,23 @@ async def _joined(
     finally:
         for cursor in cursors:
             await cursor.close()
+
+
+async def _ordered(batch: list[Piece], cursors: list[_Cursor]) -> AsyncIterator[bytes]:
+    """The bytes of these pieces. One alone comes as it is read; several are read at once, stream by stream."""
+    if len(batch) == 1:
+        for stream, first, length in batch:
+            async for part in cursors[stream].take(first, length):
+                yield part
+        return
+    read = []
+    for which, cursor in enumerate(cursors):
+        of_stream = [(first, length) for stream, first, length in batch if stream == which]
+        total = sum(length for _, length in of_stream)
+        read.append(b"".join([part async for part in cursor.take(of_stream[0][0], total)]) if of_stream else b"")
+    out, at = [], [0] * len(cursors)
+    for stream, _, length in batch:
+        out.append(read[stream][at[stream] : at[stream] + length])
+        at[stream] += length
+    if data := b"".join(out):
+        yield data

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headway.errors import InvalidInput
 from headway.ids import TaskId
 
-from .merged import BOTH, INDEX, STREAMS
+from .merged import BOTH, INDEX, STREAMS, last_ends
 from .snapshot import LocatedAttempt
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 MOST_MARKS = 10_000
 MOST_BYTES = 64 << 20
 _RECORD = struct.Struct("<QQII")
-# Where in a record the number of its stream begins.
-_NUMBER_AT = 20
 # The year 9999: later ones are no dates in most languages, and only a task that wrote its own index has them.
 _LATEST_NS = 253_402_300_800 * 10**9
 
@@ -95,13 +93,7 @@ class IndexTimes:
 
     def _all_before(self, data: bytes) -> bool:
         """Goes past records that are all of bytes before the start, without a look at each."""
-        numbers = data[_NUMBER_AT :: _RECORD.size]
-        upto = list(self._upto)
-        for which in self._wanted:
-            last = numbers.rfind(which + 1)
-            if last >= 0:
-                _, offset, length, _ = _RECORD.unpack_from(data, last * _RECORD.size)
-                upto[which] = max(upto[which], offset + length)
+        upto = last_ends(data, self._upto)
         if sum(upto[which] for which in self._wanted) > self._start:
             return False
         self._upto = upto

@@ -8,7 +8,6 @@ import {
   LEAST_ZOOM,
   MOST_ZOOM,
   countStates,
-  countText,
   defaultFold,
   fold,
   groupLabel,
@@ -16,7 +15,8 @@ import {
   loadChoice,
 } from "../domain/fold";
 import { type Box, type GraphEdge, type GraphNode, type Layout, type PlacedNode, direct, layout, shorten } from "../domain/graph";
-import { type Tone, label, taskTone } from "../domain/states";
+import { type Tone, taskTone } from "../domain/states";
+import { GroupBox, TONES, TaskBox, toneOf } from "./dag-boxes";
 
 interface Props {
   readonly job: string;
@@ -36,7 +36,6 @@ const MOST_EDGES = 3_000;
 /** The least at which names can be read; fit goes below. */
 const READABLE = 0.6;
 const STEP = 1.25;
-const TONES: readonly Tone[] = ["bad", "live", "wait", "good", "muted"];
 
 const sizeOf = (node: DrawnNode): GraphNode => {
   const text = 8.5 * shorten(node.label).length;
@@ -44,12 +43,6 @@ const sizeOf = (node: DrawnNode): GraphNode => {
     ? { name: node.id, width: Math.max(84, text + 44), height: 36 }
     : { name: node.id, width: Math.max(230, text + 90), height: 54 };
 };
-
-/** Of many, the tone that asks for a look first; good only when all are. */
-function toneOf(counts: readonly (readonly [TaskState, number])[]): Tone {
-  const tones = new Set(counts.map(([state]) => taskTone[state]));
-  return TONES.find((tone) => tones.has(tone) && (tone !== "good" || tones.size === 1)) ?? "muted";
-}
 
 const overlaps = (a: Box, b: Box): boolean => a.left <= b.right && b.left <= a.right && a.top <= b.bottom && b.top <= a.bottom;
 const around = (n: PlacedNode): Box => ({ left: n.x - n.width / 2, right: n.x + n.width / 2, top: n.y - n.height / 2, bottom: n.y + n.height / 2 });
@@ -364,72 +357,3 @@ const OwnEdges = memo(function OwnEdges({ edges, id, placeOf }: { edges: readonl
       return from && to && <path key={`${e.source}\n${e.target}\n${e.on}`} className={`own-edge on-${e.on}`} d={direct(from, to)} />;
     });
 });
-
-interface BoxProps {
-  readonly place: PlacedNode;
-  readonly chosen: boolean;
-  readonly tabIndex: number;
-  readonly onClick: () => void;
-  readonly onKeyDown: (event: React.KeyboardEvent) => void;
-  readonly onFocus: () => void;
-}
-
-function TaskBox({ name, state, place, chosen, ...acts }: BoxProps & { name: string; state: TaskState }) {
-  return (
-    <g
-      className={`task ${taskTone[state]}${chosen ? " chosen" : ""}`}
-      data-id={name}
-      data-task={name}
-      data-state={state}
-      transform={`translate(${place.x - place.width / 2},${place.y - place.height / 2})`}
-      role="button"
-      aria-label={`${name}: ${label(state)}`}
-      {...acts}
-    >
-      <title>{`${name}: ${label(state)}`}</title>
-      <rect width={place.width} height={place.height} rx="7" />
-      <circle cx="15" cy={place.height / 2} r="5" />
-      <text x="28" y={place.height / 2} dominantBaseline="central">
-        {shorten(name)}
-      </text>
-    </g>
-  );
-}
-
-/** Many tasks as one box, with a bar of their states. */
-function GroupBox({ node, counts, place, chosen, ...acts }: BoxProps & { node: DrawnNode; counts: [TaskState, number][] }) {
-  const total = node.members?.length ?? 0;
-  const ofState = counts.length === 1 && node.label === label(counts[0]?.[0] ?? "");
-  const told = ofState ? `${total} ${node.label}` : `${node.label}, ${total} tasks: ${countText(counts)}`;
-  const length = place.width - 24;
-  let at = 12;
-  return (
-    <g
-      className={`task group ${toneOf(counts)}${chosen ? " chosen" : ""}`}
-      data-id={node.id}
-      data-fold={node.label}
-      transform={`translate(${place.x - place.width / 2},${place.y - place.height / 2})`}
-      role="button"
-      aria-label={`${told}. Unfold`}
-      aria-expanded={false}
-      {...acts}
-    >
-      <title>{`${told}. A click unfolds them.`}</title>
-      <rect className="behind" x="5" y="5" width={place.width} height={place.height} rx="7" />
-      <rect width={place.width} height={place.height} rx="7" />
-      <text x="12" y="17" dominantBaseline="central">
-        {ofState ? `${total} ${node.label}` : `${shorten(node.label)} (${total})`}
-      </text>
-      {counts.map(([state, n]) => {
-        // One of hundreds is still to be seen.
-        const width = Math.max(2, ((length - 2 * counts.length) * n) / total + 2);
-        const x = at;
-        at += width;
-        return <rect key={state} className={`share ${taskTone[state]}`} x={x} y="28" width={width} height="4" />;
-      })}
-      <text className="counts" x="12" y="43" dominantBaseline="central">
-        {ofState ? "" : shorten(countText(counts), Math.floor(length / 6))}
-      </text>
-    </g>
-  );
-}

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { type Box, type GraphEdge, type Layout, type PlacedNode, layersOf, layout, path, spread } from "./graph";
+import { path } from "./curves";
+import { type Box, type GraphEdge, type Layout, type PlacedNode, layersOf, layout, spread } from "./graph";
 
 const node = (name: string) => ({ name, width: 120, height: 36 });
 const edge = (source: string, target: string, on = "success"): GraphEdge => ({ source, target, on });

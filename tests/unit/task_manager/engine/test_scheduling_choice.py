@@ -117,7 +117,11 @@ async def test_a_discipline_is_set_and_counts_at_once(rig: TaskManagerRig) -> No
     [
         ("lottery", None, "There is no scheduling policy 'lottery'; there are"),
         ("log_aging:d=2", None, "Policy 'log_aging' has no parameter 'd'; it has c."),
-        ("fifo", "loose", "There is no discipline 'loose'; there are conservative, easy, greedy, strict, and default."),
+        (
+            "fifo",
+            "loose",
+            "There is no overtaking rule 'loose'; there are conservative, easy, greedy, strict, and default.",
+        ),
     ],
 )
 async def test_what_is_unknown_is_refused_and_changes_nothing(
