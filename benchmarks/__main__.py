@@ -26,6 +26,7 @@ from . import (
     small_files,
     submits,
     sweep,
+    tabs,
     upload,
 )
 from .guards import command as guards
@@ -48,6 +49,7 @@ ALL = {
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
     "sweep": sweep.sweep,
+    "tabs": tabs.tabs,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
     "fuzz": fuzz.fuzz,

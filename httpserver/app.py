@@ -240,6 +240,8 @@ def assemble(
         code=code,
     )
 
+    logs = Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock), clock)
+
     def refuses_work(account: Account) -> str:
         mount_rights.require_home(account)
         return spaces.refuse_new_work(account)
@@ -255,7 +257,7 @@ def assemble(
         job_folders=job_folders,
         job_events=job_events,
         event_reading=event_reading,
-        logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
+        logs=logs,
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
         files=Files(homes, spaces, timers),
@@ -274,7 +276,7 @@ def assemble(
         hub=hub,
         readiness=Readiness(service.health, services, mount, lambda: mount_rights.sentence),
         metrics=metrics,
-        numbers=HttpNumbers(metrics.registry, lambda: hub.streams + event_reading.streams),
+        numbers=HttpNumbers(metrics.registry, lambda: hub.streams + event_reading.streams, lambda: logs.streams),
     )
 
 

@@ -12,9 +12,11 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class HttpNumbers:
-    """Requests and streams. ``event_streams`` says how many event streams are open."""
+    """Requests and streams. ``event_streams`` and ``log_streams`` say how many are open."""
 
-    def __init__(self, registry: CollectorRegistry, event_streams: Callable[[], int]) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, event_streams: Callable[[], int], log_streams: Callable[[], int]
+    ) -> None:
         self._requests = Counter(
             "headway_http_requests", "Requests answered", ["method", "route", "status"], registry=registry
         )
@@ -27,6 +29,8 @@ class HttpNumbers:
         )
         live = Gauge("headway_http_event_streams", "Event streams that are open", registry=registry)
         live.set_function(event_streams)
+        logs = Gauge("headway_http_log_streams", "Answers that follow several logs and are open", registry=registry)
+        logs.set_function(log_streams)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request; ``route`` is the template, never the path, so that names don't become series."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -15,6 +15,16 @@ from .jobs import JobRef, TaskRef
 router = APIRouter(tags=["logs"])
 
 AttemptRef = Annotated[str, Path(pattern=r"^([1-9][0-9]{0,8}|latest)$", description="from 1, or `latest`")]
+
+_FRAMES: dict[str, Any] = {
+    **BINARY,
+    "description": "Each frame is a line of JSON. `log` is the place in the list that was sent, `kind` what it says. "
+    "open: it was found; attempt, offset of its first byte to come, and whether it had ended. "
+    "bytes: behind the line stand `size` bytes of it, which begin at `offset`. "
+    "end: its attempt has ended, and all was sent. "
+    "problem: it is not sent (any more); status, slug, title and detail as in a Problem. "
+    "alive: the line stands; comes at once and each 15 s.",
+}
 
 
 @router.get(
@@ -51,6 +61,28 @@ async def get_log(
         tail=tail,
         offset=offset,
         follow=follow,
+    )
+
+
+@router.post(
+    "/logs/follow",
+    response_class=StreamingResponse,
+    responses={200: streams("application/octet-stream", "Frames, until all logs have ended", schema=_FRAMES)},
+)
+async def follow_logs(
+    request: Request, wanted: s.FollowedLogs, account: SignedIn, parts: TheParts
+) -> StreamingResponse:
+    """Several logs in one answer, each until its attempt has ended. They take turns, so none holds up another.
+    To follow others as well, ask anew, each from the offset behind its last byte."""
+    token = request.scope["headway.token"]
+
+    def still_allowed() -> bool:
+        return parts.accounts.who(token) is not None
+
+    return StreamingResponse(
+        parts.logs.follow(account, wanted.logs, still_allowed),
+        media_type="application/octet-stream",
+        headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
     )
 
 

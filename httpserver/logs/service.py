@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 
 from fastapi.responses import StreamingResponse
 from starlette.responses import Response
 
+from headway.clock import Clock
 from headway.errors import NotFound, RangeInvalid
 from headway.ids import JobId, TaskId, is_task_name
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -18,6 +20,7 @@ from ..http.disposition import attachment
 from ..jobs.service import Jobs
 from . import lines, times
 from .archive import LogArchiveEntry, archive
+from .feed import OpenedLog, Opener, feed
 from .reader import AttemptLogReader
 from .snapshot import LocatedAttempt, LogSnapshot
 
@@ -27,9 +30,11 @@ _STREAMS = ("stdout", "stderr", "platform")
 class Logs:
     """Owner and admins only: what a task prints is as private as what it is told."""
 
-    def __init__(self, jobs: Jobs, reader: AttemptLogReader) -> None:
+    def __init__(self, jobs: Jobs, reader: AttemptLogReader, clock: Clock) -> None:
         self._jobs = jobs
         self._reader = reader
+        self._clock = clock
+        self.streams = 0  # answers that follow several logs
 
     async def respond(
         self,
@@ -63,15 +68,7 @@ class Logs:
         if follow:
             start = wanted.first if wanted is not None and wanted.first is not None else offset or 0
             suffix = wanted.last if wanted is not None and wanted.first is None else tail
-            if suffix is not None:
-                opened = await self._reader.open(task, found, stream, tail=suffix)
-                start = opened.start
-                await _close(opened)
-            elif start and found.ended:
-                opened = await self._reader.open(task, found, stream, start=start)
-                await _close(opened)
-                if start > opened.size:
-                    raise _outside(opened.size)
+            start = await self._start(task, found, stream, start, suffix)
             headers |= {"X-Log-Offset": str(start), "X-Accel-Buffering": "no"}
             return _stream(self._reader.follow(task, found, stream, start), 200, headers)
         if wanted is not None:
@@ -80,6 +77,41 @@ class Logs:
         headers["X-Log-Offset"] = str(min(opened.start, opened.size))
         headers["Content-Length"] = str(max(0, opened.size - opened.start))
         return _stream(opened.chunks, 200, headers)
+
+    async def follow(
+        self, account: Account, wanted: Sequence[s.FollowedLog], still_allowed: Callable[[], bool]
+    ) -> AsyncGenerator[bytes, None]:
+        """Frames of several logs; what would be refused alone is a frame of its own."""
+
+        def opener(one: s.FollowedLog) -> Opener:
+            async def opened() -> OpenedLog:
+                task, found = await self._found(account, one.job, one.task, one.attempt)
+                start = await self._start(task, found, one.stream, one.offset or 0, one.tail)
+                chunks = self._reader.follow(task, found, one.stream, start)
+                return OpenedLog(found.number, start, found.ended, chunks)
+
+            return opened
+
+        self.streams += 1
+        try:
+            async with aclosing(feed([opener(one) for one in wanted], self._clock, still_allowed)) as frames:
+                async for some in frames:
+                    yield some
+        finally:
+            self.streams -= 1
+
+    async def _start(self, task: TaskId, found: LocatedAttempt, stream: str, start: int, tail: int | None) -> int:
+        """The byte at which a follower begins."""
+        if tail is not None:
+            opened = await self._reader.open(task, found, stream, tail=tail)
+            await _close(opened)
+            return opened.start
+        if start and found.ended:
+            opened = await self._reader.open(task, found, stream, start=start)
+            await _close(opened)
+            if start > opened.size:
+                raise _outside(opened.size)
+        return start
 
     async def line(
         self, account: Account, ref: str, task_name: str, number: int, stream: str, *, line: int | None, offset: int

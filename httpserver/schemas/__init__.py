@@ -119,7 +119,7 @@ from .jobs import (
     TaskDetail,
     Wait,
 )
-from .logs import LogLine, LogTimes
+from .logs import MOST_FOLLOWED, FollowedLog, FollowedLogs, LogLine, LogTimes
 from .starts import (
     Preview,
     PreviewStart,
@@ -131,6 +131,7 @@ from .starts import (
 
 __all__ = [
     "DESCRIPTION_CHARACTERS",
+    "MOST_FOLLOWED",
     "AccountSession",
     "AccountSessionList",
     "Acted",
@@ -151,6 +152,8 @@ __all__ = [
     "FileKind",
     "FileList",
     "FileMove",
+    "FollowedLog",
+    "FollowedLogs",
     "Gpu",
     "GpuState",
     "GpuSummary",

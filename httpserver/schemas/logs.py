@@ -1,10 +1,30 @@
-"""Places in logs."""
+"""Logs: which to follow, and places in them."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from .base import ApiResponse
+from .base import ApiRequest, ApiResponse, LogStream
+
+# A slow reader makes the server hold a chunk of each.
+MOST_FOLLOWED = 128
+
+
+class FollowedLog(ApiRequest):
+    """One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte."""
+
+    job: str = Field(max_length=64, description="id, or a beginning of it that fits one job only")
+    task: str = Field(max_length=64)
+    attempt: int = Field(0, ge=0, lt=2**31, description="from 1; 0: the latest")
+    stream: LogStream
+    offset: int | None = Field(None, ge=0, lt=2**63)
+    tail: int | None = Field(None, ge=0, lt=2**63, description="counts where both are given")
+
+
+class FollowedLogs(ApiRequest):
+    """They are told by their place in this list, from 0."""
+
+    logs: list[FollowedLog] = Field(min_length=1, max_length=MOST_FOLLOWED)
 
 
 class LogLine(ApiResponse):

@@ -11,6 +11,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
+  worker: { format: "es" },
   server: { proxy: { "/api": process.env["HEADWAY_URL"] ?? "http://127.0.0.1:8080" } },
   test: { environment: "jsdom", testTimeout: 30_000 },
 });

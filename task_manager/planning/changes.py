@@ -102,8 +102,8 @@ def outlived(task_id: TaskId, node_id: NodeId) -> str:
 def unconfirmed(task_id: TaskId, node_id: NodeId) -> str:
     """The clause for an attempt that must be over, though its Worker has not said so."""
     return (
-        f"{task_id} must have ended, but {node_id} has not confirmed it since TaskManager started or lost contact "
-        "with it"
+        f"{task_id} must have ended, but {node_id} has not confirmed it since Headway's scheduler started or lost "
+        "contact with it"
     )
 
 

@@ -23,6 +23,7 @@ from .placement import FreeResources, why_closed
 
 SLACK_S = 1e-6  # the rounding error of a sum of seconds by the wall clock
 PASS_S = 1.0  # the time for a pass, which is added to a promised start before people see it
+_FALL_S = 60.0  # less is no news
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,9 @@ def shown_promise(reservation: Reservation, *, now: float, mono: float) -> float
 
 
 def shown_first_promise(reservation: Reservation, *, now: float, mono: float) -> float | None:
-    """What was promised first, shown likewise; None: the promise has not fallen since."""
+    """What was promised first, shown likewise; None: the promise has not fallen by a minute since."""
     first_s, promised_s = reservation.first_promised_s, reservation.promised_s
-    if first_s is None or promised_s is None or first_s < promised_s + 1.0:
+    if first_s is None or promised_s is None or first_s < promised_s + _FALL_S:
         return None
     return shown_promise(replace(reservation, promised_s=first_s), now=now, mono=mono)
 

@@ -62,8 +62,10 @@ async def test_streams_end_at_once_with_the_session(rig: Rig, what: str):
     cut: list[str] = []
 
     async def read(path: str) -> None:
+        one = {"job": job, "task": "a", "stream": "stdout"}
+        method, sent = ("POST", {"logs": [one]}) if path == "/logs/follow" else ("GET", None)
         try:
-            async with eve.stream("GET", path) as answer:
+            async with eve.stream(method, path, json=sent) as answer:
                 assert answer.status_code == 200
                 async for _ in answer.aiter_bytes():
                     begun.add(path)
@@ -72,9 +74,9 @@ async def test_streams_end_at_once_with_the_session(rig: Rig, what: str):
         cut.append(path)
 
     begun: set[str] = set()
-    paths = ["/events", f"/jobs/{job}/tasks/a/attempts/1/logs/stdout?follow=true"]
+    paths = ["/events", f"/jobs/{job}/tasks/a/attempts/1/logs/stdout?follow=true", "/logs/follow"]
     reading = [asyncio.create_task(read(path)) for path in paths]
-    await eventually(lambda: len(begun) == 2, what="both have begun")
+    await eventually(lambda: len(begun) == len(paths), what="all have begun")
     match what:
         case "disable":
             await boss.patch(f"/users/{name}", json={"enabled": False})

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.waiting import eventually
+from tests.unit.httpserver.logs.test_feed import frames
 from worker.box import IndexRecord, Stream, pack_index, unpack_index
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -371,3 +372,53 @@ async def test_a_large_log_is_sent_in_flat_memory(rig: Rig):
             most = max(most, psutil.Process().memory_info().rss) if got % (8 << 20) < len(data) else most
     assert got == size
     assert most - before < 40 << 20
+
+
+async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
+    ann, bob = await rig.client("ann"), await rig.client("bob")
+    live, _ = await a_task(rig)
+    ended, _ = await a_task(rig, "SUCCEEDED", stdout_bytes=6)
+    others = await submit(bob)
+    rig.tasks.put(others, "a")
+    rig.store_log(ended, "a", b"01234\n")
+    await rig.worker.write(live, "a", EVERY_BYTE)
+
+    def one(job: str, **more: object) -> dict[str, object]:
+        return {"job": job, "task": "a", "attempt": 1, "stream": "stdout", **more}
+
+    wanted = [
+        one(live, tail=5),
+        one(live, offset=10, attempt=0),
+        one(ended, offset=2),
+        one(ended, offset=7),
+        one(others),
+        one(live, attempt=2),
+        one("j0000000000000000"),
+    ]
+    got = bytearray()
+
+    async def read() -> None:
+        async with ann.stream("POST", "/logs/follow", json={"logs": wanted}) as answer:
+            assert answer.status_code == 200
+            async for data in answer.aiter_raw():
+                got.extend(data)
+
+    def of(number: int) -> list[tuple[dict[str, object], bytes]]:
+        return [(head, data) for head, data in frames(bytes(got)) if head.get("log") == number]
+
+    reading = asyncio.create_task(read())
+    await eventually(lambda: b"".join(data for _, data in of(1)) == EVERY_BYTE[10:])
+    await eventually(lambda: all(of(n)[-1:] for n in range(7)))
+    assert of(0)[0][0] == {
+        "kind": "open", "log": 0, "attempt": 1, "offset": len(EVERY_BYTE) - 5, "ended": False,
+    }  # fmt: skip
+    assert (of(2)[0][0]["offset"], b"".join(data for _, data in of(2))) == (2, b"234\n")
+    assert [of(n)[-1][0].get("status") for n in range(3, 7)] == [416, 403, 404, 404]
+    await rig.worker.write(live, "a", b"more")
+    await rig.worker.end(live, "a")
+    await asyncio.wait_for(reading, 10)
+    assert b"".join(data for _, data in of(0)) == EVERY_BYTE[-5:] + b"more"
+    assert b"".join(data for _, data in of(1)) == EVERY_BYTE[10:] + b"more"
+    assert [of(n)[-1][0]["kind"] for n in range(3)] == ["end"] * 3
+    for bad in ([], [one(live)] * 129, [one(live, stream="index")], [one(live, offset=-1)]):
+        assert (await ann.post("/logs/follow", json={"logs": bad})).status_code == 400

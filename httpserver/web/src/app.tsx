@@ -3,10 +3,14 @@ import { Suspense, lazy, useCallback, useEffect, useRef, useState } from "react"
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { ApiError, type User, api, body, onSignedOut } from "./api/client";
-import { type Connection, keys, listen } from "./api/events";
+import { onAccount, tellAccount } from "./api/account-news";
+import { type Connection, connection } from "./api/connection";
+import { keys, listen } from "./api/events";
 import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
 import { noteSilence, onBack, patiently } from "./api/reach";
+import { useStore } from "./api/store";
+import { BrokenPart } from "./components/broken-part";
 import { AwayBanner } from "./components/kept-answer";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
@@ -27,6 +31,7 @@ const Account = lazy(() => patiently(() => import("./views/account")).then((m) =
 const Accounts = lazy(() => patiently(() => import("./views/accounts")).then((m) => ({ default: m.Accounts })));
 const AccountOf = lazy(() => patiently(() => import("./views/account-of")).then((m) => ({ default: m.AccountOf })));
 const UsageView = lazy(() => patiently(() => import("./views/usage")).then((m) => ({ default: m.UsageView })));
+const Help = lazy(() => patiently(() => import("./views/help")).then((m) => ({ default: m.Help })));
 const DatasetView = lazy(() => patiently(() => import("./views/dataset")).then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
@@ -35,24 +40,38 @@ const connectionText: Record<Connection, string> = {
   broken: "not connected",
 };
 
+const isOther = (held: string | null, name: string): boolean => held !== null && held !== name;
+
+/** Nothing of the account before stays, wherever it was kept. */
+function beginAnew(): Promise<never> {
+  window.location.reload();
+  return new Promise(() => undefined);
+}
+
 export function App() {
   const client = useQueryClient();
   const [expired, setExpired] = useState(false);
+  /** Whose things this page has ever held. */
+  const held = useRef<string | null>(null);
   const me = useQuery({
     queryKey: keys.me,
     queryFn: async (): Promise<User | null> => {
       try {
-        return (await body(api.GET("/api/v1/me"))) as User;
+        const fresh = (await body(api.GET("/api/v1/me"))) as User;
+        return isOther(held.current, fresh.name) ? await beginAnew() : fresh;
       } catch (error) {
-        if (error instanceof ApiError && error.status === 401) return null;
+        // A session that has ended while something is on screen is told by the call itself.
+        if (error instanceof ApiError && error.status === 401) return client.getQueryData<User | null>(keys.me) ?? null;
         throw error;
       }
     },
     staleTime: Infinity,
+    refetchOnWindowFocus: "always",
     refetchInterval: (query) => (query.state.status === "error" ? 5000 : false),
   });
   const user = me.data ?? null;
   const known = user !== null;
+  if (user !== null) held.current = user.name;
 
   // A session that ends while something is on screen asks for the password over it: what was typed stays.
   useEffect(
@@ -68,78 +87,100 @@ export function App() {
 
   const signedIn = useCallback(
     (fresh: User) => {
-      const same = client.getQueryData<User | null>(keys.me)?.name === fresh.name;
+      const before = client.getQueryData<User | null>(keys.me);
+      if (isOther(held.current, fresh.name)) {
+        void beginAnew();
+        return;
+      }
       client.setQueryData(keys.me, fresh);
       setExpired(false);
-      if (same) {
-        wakeImages();
-        wakeFiles();
-      }
-      if (same) void client.invalidateQueries();
-      else client.removeQueries({ predicate: (q) => q.queryKey[0] !== "me" });
+      if (before?.name !== fresh.name) return;
+      wakeImages();
+      wakeFiles();
+      void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" });
     },
     [client],
   );
+  const signedOut = useCallback((): void => {
+    setExpired(false);
+    // Not `clear`: what is on screen would hold on to the answer that was cleared away.
+    client.setQueryData(keys.me, null);
+    client.removeQueries({ predicate: (q) => q.queryKey[0] !== "me" });
+  }, [client]);
 
-  if (me.isPending) return <p className="lonely">Loading …</p>;
+  // One cookie is for all tabs: who signs in or out in one of them does so in all.
+  useEffect(() => {
+    const look = async (): Promise<void> => {
+      try {
+        signedIn((await body(api.GET("/api/v1/me"))) as User);
+      } catch {
+        // Signed out again meanwhile, or the server is away: looked for when the page is next in front.
+      }
+    };
+    return onAccount((name) => {
+      if (name === null) signedOut();
+      else if (isOther(held.current, name)) void beginAnew();
+      else void look();
+    });
+  }, [signedIn, signedOut]);
+
+  if (me.isPending) return <main className="lonely">Loading …</main>;
   if (me.data === undefined) {
     return (
-      <div className="lonely" role="alert">
-        <p>{me.error.message}</p>
+      <main className="lonely">
+        <p role="alert">{me.error.message}</p>
         <button onClick={() => void me.refetch()}>Try again</button>
-      </div>
+      </main>
     );
   }
-  if (!known) return <SignIn onSignedIn={signedIn} />;
+  const signedInHere = (fresh: User): void => {
+    tellAccount(fresh.name);
+    signedIn(fresh);
+  };
+  if (!known) return <SignIn onSignedIn={signedInHere} />;
   return (
-    <Shell user={user} expired={expired}>
-      {expired && <SignIn over name={user.name} onSignedIn={signedIn} />}
+    <Shell user={user} expired={expired} onSignedOut={signedOut}>
+      {expired && <SignIn over name={user.name} onSignedIn={signedInHere} />}
     </Shell>
   );
 }
 
-function Shell({ user, expired, children }: { user: User; expired: boolean; children: React.ReactNode }) {
+function Shell({
+  user,
+  expired,
+  onSignedOut,
+  children,
+}: {
+  user: User;
+  expired: boolean;
+  onSignedOut: () => void;
+  children: React.ReactNode;
+}) {
   const client = useQueryClient();
-  const [connection, setConnection] = useState<Connection>("connecting");
-  const [, go] = useLocation();
+  const { state } = useStore(connection);
+  const [trouble, setTrouble] = useState("");
+  const [at, go] = useLocation();
 
   const wasLive = useRef(false);
   useEffect(() => {
     // The first sign that the server is away is the end of its stream.
-    if (wasLive.current && connection !== "live" && !expired) noteSilence();
-    wasLive.current = connection === "live";
-  }, [connection, expired]);
-  useEffect(() => {
-    if (expired) {
-      setConnection("broken");
-      return;
-    }
-    let stop = (): void => undefined;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const start = (): void => {
-      stop = listen(client, (state) => {
-        setConnection(state);
-        if (state === "broken") {
-          // The browser gave up: ask who we are (which tells an ended session apart from a server that is away).
-          stop();
-          void api.GET("/api/v1/me").catch(() => undefined);
-          timer = setTimeout(start, 5000);
-        }
-      });
-    };
-    start();
-    return () => {
-      clearTimeout(timer);
-      stop();
-    };
-  }, [client, expired]);
+    if (wasLive.current && state !== "live" && !expired) noteSilence();
+    wasLive.current = state === "live";
+  }, [state, expired]);
+  useEffect(() => (expired ? undefined : listen(client)), [client, expired]);
 
   const signOut = async (): Promise<void> => {
-    await api.DELETE("/api/v1/session").catch(() => undefined);
+    try {
+      await api.DELETE("/api/v1/session");
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 401)) {
+        setTrouble(`You are still signed in. ${error instanceof Error ? error.message : String(error)}`);
+        return;
+      }
+    }
+    tellAccount(null);
     go("/");
-    // Not `clear`: what is on screen would hold on to the answer that was cleared away.
-    client.setQueryData(keys.me, null);
-    client.removeQueries({ predicate: (q) => q.queryKey[0] !== "me" });
+    onSignedOut();
   };
 
   return (
@@ -181,9 +222,12 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
               Accounts
             </Link>
           )}
+          <Link href="/help" className={(active) => (active ? "here" : "")}>
+            Help
+          </Link>
         </nav>
-        <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
-          {connectionText[connection]}
+        <span className={`connection ${state}`} role="status" title="While this says live, the page shows every change without a reload">
+          {connectionText[state]}
         </span>
         <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: password, tokens, sessions, registries, groups">
           {user.name}
@@ -191,9 +235,15 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         <button className="quiet" onClick={() => void signOut()}>
           Sign out
         </button>
+        {trouble && (
+          <span className="failure" role="alert">
+            {trouble}
+          </span>
+        )}
       </header>
       <AwayBanner />
       <main>
+        <BrokenPart at={at}>
         <Suspense fallback={<p>Loading …</p>}>
           <Switch>
             <Route path="/">
@@ -245,11 +295,16 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             <Route path="/account">
               <Account user={user} />
             </Route>
+            <Route path="/help">
+              <Help name="start" />
+            </Route>
+            <Route path="/help/*">{(params) => <Help name={params["*"]} key={params["*"]} />}</Route>
             <Route>
-              <p>There is no such page.</p>
+              <h1>There is no such page</h1>
             </Route>
           </Switch>
         </Suspense>
+        </BrokenPart>
       </main>
       <Toasts />
       {children}

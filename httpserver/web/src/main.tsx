@@ -9,7 +9,10 @@ import "./style.css";
 
 const client = new QueryClient({
   defaultOptions: {
+    // Whether the machine is on a network says nothing of a server on it; and a press is done now or refused, never later.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
       staleTime: 15_000,
       refetchOnWindowFocus: true,
       // What was shown comes back at once, also while the server is away.
@@ -20,18 +23,6 @@ const client = new QueryClient({
     },
   },
 });
-
-// After an upgrade the parts that this page would still fetch are gone: the fresh page knows the new ones. Once only.
-window.addEventListener("vite:preloadError", () => void reload());
-
-async function reload(): Promise<void> {
-  // While the server is away a reload would lose what is on screen.
-  if (!(await answers())) return;
-  const last = Number(sessionStorage.getItem("headway.reloaded") ?? 0);
-  if (Date.now() - last < 60_000) return;
-  sessionStorage.setItem("headway.reloaded", String(Date.now()));
-  location.reload();
-}
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");

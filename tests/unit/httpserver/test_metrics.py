@@ -9,7 +9,7 @@ from httpserver.metrics import HttpNumbers
 
 def test_made_up_methods_are_one_series() -> None:
     registry = CollectorRegistry()
-    numbers = HttpNumbers(registry, lambda: 2)
+    numbers = HttpNumbers(registry, lambda: 2, lambda: 3)
     for method in ("GET", "BREW", "PROPFIND"):
         numbers.count_request(method, "/metrics", 200, 0.1)
     numbers.count_request("GET", "/metrics", 0, 0.1)
@@ -20,3 +20,4 @@ def test_made_up_methods_are_one_series() -> None:
     assert registry.get_sample_value(count, {"method": "BREW", **labels}) is None
     assert registry.get_sample_value(count, {"method": "GET", "route": "/metrics", "status": "499"}) == 1
     assert registry.get_sample_value("headway_http_event_streams") == 2
+    assert registry.get_sample_value("headway_http_log_streams") == 3

@@ -34,6 +34,8 @@ it("the same is done once until what follows it is done too, then again", async 
   await until(() => expect(after).toHaveBeenCalledTimes(2));
   expect(run.mock.calls.map(([wanted]) => wanted)).toEqual(["a", "b"]);
   expect(document.querySelector("p")?.textContent).toBe("a,b");
+  // A refusal is told at once, not behind what is asked for after it.
+  expect(document.body.textContent).toContain("no b");
   await act(async () => ends.forEach((end) => end()));
   expect(document.querySelector("p")?.textContent).toBe("");
   expect(document.body.textContent).toContain("no b");

@@ -24,8 +24,14 @@ export function useAct<T, R>(
   const [shown, setShown] = useState<ReadonlySet<string>>(under.current);
   const keyOf = (wanted: T): string => (alone ? "" : JSON.stringify(wanted));
   const draw = (): void => setShown(new Set(under.current));
+  // The mutation tells its error after what comes after it, which takes long where the server is silent.
+  const [error, setError] = useState<Error | null>(null);
   const mutation = useMutation({
-    mutationFn: act,
+    mutationFn: (wanted: T) =>
+      act(wanted).catch((reason: unknown) => {
+        setError(reason instanceof Error ? reason : new Error(String(reason)));
+        throw reason;
+      }),
     onSuccess: (result) => done?.(result),
     onSettled: () => after(),
   });
@@ -34,6 +40,7 @@ export function useAct<T, R>(
       const key = keyOf(wanted);
       if (under.current.has(key)) return;
       under.current.add(key);
+      setError(null);
       draw();
       void mutation
         .mutateAsync(wanted)
@@ -45,6 +52,6 @@ export function useAct<T, R>(
     },
     busy: shown.size > 0,
     runs: (wanted) => shown.has(keyOf(wanted)),
-    error: mutation.error,
+    error,
   };
 }

@@ -92,6 +92,36 @@ export function tellSignedOut(): void {
   signedOut.forEach((listener) => listener());
 }
 
+/** A server that lives has said something by then. */
+export const SILENCE_MS = 30_000;
+
+const silent = (method: string): string =>
+  method === "GET" || method === "HEAD"
+    ? `Headway has not answered for ${SILENCE_MS / 1000} s. Check your connection, and whether the server runs.`
+    : `Headway has not answered for ${SILENCE_MS / 1000} s, so nobody knows whether this was done. Look before you do it again.`;
+
+/** Fetches, and gives up on silence: a call that hangs must not look like one that is being done. */
+export async function fetchOrGiveUp(input: Request | string, init: RequestInit = {}): Promise<Response> {
+  const own = init.signal ?? (input instanceof Request ? input.signal : null);
+  const stop = new AbortController();
+  const abort = (): void => stop.abort(own?.reason);
+  own?.addEventListener("abort", abort);
+  if (own?.aborted) abort();
+  let given = false;
+  const timer = setTimeout(() => {
+    given = true;
+    stop.abort();
+  }, SILENCE_MS);
+  try {
+    return await fetch(input, { ...init, signal: stop.signal });
+  } catch (error) {
+    if (given) throw new ApiError(silent(init.method ?? (input instanceof Request ? input.method : "GET")), 0, NO_SERVICE);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Calls that are under way: one that takes long may have no server any more. */
 const slow = new Map<string, ReturnType<typeof setTimeout>>();
 const answered = (id: string): void => {
@@ -127,7 +157,7 @@ const failures: Middleware = {
   },
 };
 
-export const api = createClient<paths>({ baseUrl: "" });
+export const api = createClient<paths>({ baseUrl: "", fetch: (request) => fetchOrGiveUp(request) });
 api.use(failures);
 
 /** The body of a call that can't fail silently: failures were thrown by the middleware. */
@@ -157,14 +187,15 @@ export async function ask(method: string, path: string, { query = {}, json, body
   let response: Response;
   const long = body === undefined ? setTimeout(noteSilence, LONG_MS) : undefined;
   try {
-    response = await fetch(`/api/v1${path}${search}`, {
+    // What carries a file is silent while it is sent.
+    response = await (body === undefined ? fetchOrGiveUp : fetch)(`/api/v1${path}${search}`, {
       method,
       headers: { ...(json === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       ...(json === undefined ? (body === undefined ? {} : { body }) : { body: JSON.stringify(json) }),
       ...(signal === undefined ? {} : { signal }),
     });
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (signal?.aborted || error instanceof ApiError) throw error;
     noteSilence();
     throw silence();
   } finally {

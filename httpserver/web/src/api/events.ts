@@ -1,9 +1,11 @@
-/** Live changes: one event stream a page, merged into what is already on screen. */
+/** Live changes, merged into what is already on screen. */
 import type { QueryClient } from "@tanstack/react-query";
 
 import { withNode } from "../domain/bookings";
 import { taskEnded } from "../domain/states";
-import type { Attempt, Job, JobDetail, Node, NodeList, Task } from "./client";
+import { type Attempt, type Job, type JobDetail, type Node, type NodeList, type Task, tellSignedOut } from "./client";
+import { setConnection } from "./connection";
+import { listenTo } from "./link";
 
 export const keys = {
   me: ["me"] as const,
@@ -87,8 +89,6 @@ export function applyTo(detail: JobDetail, changes: Changes): JobDetail {
   return next;
 }
 
-export type Connection = "connecting" | "live" | "broken";
-
 interface Pages {
   pages: { jobs: Job[] }[];
   pageParams: unknown[];
@@ -98,28 +98,41 @@ export function withoutJob<T extends { pages: { jobs: Job[] }[] }>(old: T, id: s
   return { ...old, pages: old.pages.map((page) => ({ ...page, jobs: page.jobs.filter((job) => job.id !== id) })) };
 }
 
-/** How often what came is drawn. */
+/** How often what comes without a pause is drawn; what comes alone is drawn at once, with what comes along. */
 const DRAW_MS = 100;
+const ALONG_MS = 10;
 /** Lists that may have changed are asked for again so often at most. */
 const ASK_MS = 1000;
 /** Who has what is asked for soon after a change, and then no more often than this: every tab does. */
 const SOON_MS = 150;
 const BOOKINGS_MS = 2000;
 
-export function listen(client: QueryClient, onConnection: (state: Connection) => void): () => void {
-  const source = new EventSource("/api/v1/events");
+export function listen(client: QueryClient): () => void {
   let changes = noChanges();
   let drawing: ReturnType<typeof setTimeout> | undefined;
   const asking = new Map<string, ReturnType<typeof setTimeout>>();
 
+  const handlers = new Map<string, (data: never) => void>();
   const on = <T>(name: string, handle: (data: T) => void): void => {
-    source.addEventListener(name, (event) => handle(JSON.parse((event as MessageEvent<string>).data) as T));
+    handlers.set(name, handle);
   };
+  /** A tab that nobody sees asks for nothing: fifty of them would ask at once. */
+  const unseen = new Map<string, () => void>();
+  const whenSeen = (key: string, ask: () => void): void => {
+    if (document.hidden) unseen.set(key, ask);
+    else ask();
+  };
+  const comesToSight = (): void => {
+    if (document.hidden) return;
+    unseen.forEach((ask) => ask());
+    unseen.clear();
+  };
+  document.addEventListener("visibilitychange", comesToSight);
   const askAgain = (key: readonly [string]): void => {
     if (asking.has(key[0])) return;
     const timer = setTimeout(() => {
       asking.delete(key[0]);
-      void client.invalidateQueries({ queryKey: key });
+      whenSeen(key[0], () => void client.invalidateQueries({ queryKey: key }));
     }, ASK_MS);
     asking.set(key[0], timer);
   };
@@ -131,12 +144,14 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
     const timer = setTimeout(() => {
       asking.delete(key);
       bookingsAsked = Date.now();
-      void client.invalidateQueries({ queryKey: keys.nodes });
+      whenSeen(key, () => void client.invalidateQueries({ queryKey: keys.nodes }));
     }, wait);
     asking.set(key, timer);
   };
+  let drawnAt = 0;
   const draw = (): void => {
     drawing = undefined;
+    drawnAt = Date.now();
     const now = changes;
     changes = noChanges();
     for (const id of new Set([...now.jobs.keys(), ...now.tasks.keys()])) {
@@ -159,11 +174,9 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
     if (unknown.size > 0) askAgain(keys.jobs);
   };
   const drawSoon = (): void => {
-    drawing ??= setTimeout(draw, DRAW_MS);
+    drawing ??= setTimeout(draw, Math.max(ALONG_MS, drawnAt + DRAW_MS - Date.now()));
   };
 
-  source.onopen = () => onConnection("live");
-  source.onerror = () => onConnection(source.readyState === EventSource.CLOSED ? "broken" : "connecting");
   on<Job>("job", (job) => {
     const seen = changes.jobs.get(job.id);
     if (seen === undefined || job.version >= seen.version) changes.jobs.set(job.id, job);
@@ -192,10 +205,16 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
     client.setQueryData<NodeList>(keys.nodes, (old) => old && { ...old, nodes: old.nodes.filter((n) => n.id !== id) });
   });
   on<unknown>("queue", () => askAgain(keys.queue));
-  on<unknown>("reset", () => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" }));
+  on<unknown>("reset", () => whenSeen("", () => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" })));
+  const stop = listenTo({
+    connection: setConnection,
+    events: (events) => events.forEach(({ name, data }) => handlers.get(name)?.(JSON.parse(data) as never)),
+    signedOut: tellSignedOut,
+  });
   return () => {
     clearTimeout(drawing);
     asking.forEach((timer) => clearTimeout(timer));
-    source.close();
+    document.removeEventListener("visibilitychange", comesToSight);
+    stop();
   };
 }

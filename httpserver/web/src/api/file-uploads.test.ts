@@ -9,7 +9,7 @@ const batch = (): Batch => {
   return first;
 };
 const problem = (status: number, slug: string, detail: string): Response =>
-  new Response(JSON.stringify({ detail, slug, title: "", errors: [] }), { status });
+  new Response(JSON.stringify({ detail, slug, title: "", errors: [] }), { status, headers: { "Content-Type": "application/problem+json" } });
 
 afterEach(() => {
   for (const b of batches.value) dropFiles(b.key);

@@ -1,39 +1,14 @@
 /** One attempt's log as it comes; a cut connection is taken up again at the byte where it broke. */
 import { ApiError, type LogLinePlace, type LogTimes, tellSignedOut, toApiError } from "./client";
+import { type LogListener, type LogPlace, TAIL_BYTES } from "./log-place";
+import { pause } from "./sse";
 
-export interface LogPlace {
-  readonly job: string;
-  readonly task: string;
-  readonly attempt: number;
-  readonly stream: string;
-}
+export type { LogListener, LogPlace, LogState } from "./log-place";
 
 export function logUrl(place: LogPlace): string {
   const parts = [place.job, place.task, String(place.attempt), place.stream].map(encodeURIComponent);
   return `/api/v1/jobs/${parts[0]}/tasks/${parts[1]}/attempts/${parts[2]}/logs/${parts[3]}`;
 }
-
-/** What a log is opened with: its tail, so that a log of gigabytes opens at once. */
-export const TAIL_BYTES = 512 * 1024;
-
-/** "refused" comes with the server's sentence: asking again would not help. */
-export type LogState = "live" | "ended" | "reconnecting" | "none" | "refused";
-
-export interface LogListener {
-  /** Bytes from `offset` on; the first piece of a tail starts in the middle of the log. */
-  bytes(data: Uint8Array, offset: number): void;
-  /** How it stands, in words for people where it is refused. */
-  state(state: LogState, sentence?: string): void;
-}
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 
 /** Where the answer's first byte lies in the whole log. */
 export function firstByte(response: Response): number | null {

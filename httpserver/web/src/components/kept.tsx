@@ -33,13 +33,18 @@ export function KeptButtons({ job, owner }: { job: JobDetail; owner: boolean }) 
     <>
       <button
         disabled={pin.busy}
-        title={pin.error?.message ?? (pinned ? "Let the rules of retention count for it again" : "Keep it until it is unpinned")}
+        title={pinned ? "Let the rules of retention count for it again" : "Keep it until it is unpinned"}
         onClick={(event) => {
           if (firstPress(event)) pin.run(!pinned);
         }}
       >
         {pinned ? "Unpin" : "Pin"}
       </button>
+      {pin.error && (
+        <span className="failure" role="alert">
+          {pin.error.message}
+        </span>
+      )}
       {jobEnded(job.state) && !pinned && (
         <button
           onClick={(event) => {

@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import { ApiError } from "../api/client";
-import { type LogPlace, type LogState, findLine, followLog, logUrl, readLog } from "../api/log";
+import { follow as followLog } from "../api/link";
+import { type LogPlace, type LogState, findLine, logUrl, readLog } from "../api/log";
 import { size } from "../domain/format";
 import { type LogLine, LogText } from "../domain/logtext";
 import { LogLines } from "./log-lines";

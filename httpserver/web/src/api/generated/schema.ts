@@ -528,6 +528,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/logs/follow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Follow Logs
+         * @description Several logs in one answer, each until its attempt has ended. They take turns, so none holds up another.
+         *     To follow others as well, ask anew, each from the offset behind its last byte.
+         */
+        post: operations["follow_logs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/line": {
         parameters: {
             query?: never;
@@ -2196,6 +2217,41 @@ export interface components {
              * @default false
              */
             overwrite: boolean;
+        };
+        /**
+         * FollowedLog
+         * @description One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte.
+         */
+        FollowedLog: {
+            /**
+             * Job
+             * @description id, or a beginning of it that fits one job only
+             */
+            job: string;
+            /** Task */
+            task: string;
+            /**
+             * Attempt
+             * @description from 1; 0: the latest
+             * @default 0
+             */
+            attempt: number;
+            stream: components["schemas"]["LogStream"];
+            /** Offset */
+            offset?: number | null;
+            /**
+             * Tail
+             * @description counts where both are given
+             */
+            tail?: number | null;
+        };
+        /**
+         * FollowedLogs
+         * @description They are told by their place in this list, from 0.
+         */
+        FollowedLogs: {
+            /** Logs */
+            logs: components["schemas"]["FollowedLog"][];
         };
         /**
          * GoodRun
@@ -6189,6 +6245,39 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_logs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FollowedLogs"];
+            };
+        };
+        responses: {
+            /** @description Frames, until all logs have ended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
