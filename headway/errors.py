@@ -240,7 +240,7 @@ class Fenced(HeadwayError):
     code = "ABORTED"
     http_status = 409
     slug = "fenced"
-    title = "Superseded: a newer attempt or incarnation is current"
+    title = "Superseded: a newer attempt, or a later start, is current"
 
 
 class ConfigInvalid(InvalidInput):

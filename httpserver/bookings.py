@@ -70,7 +70,7 @@ def with_bookings(node: s.Node, bookings: Bookings) -> s.Node:
         return node.model_copy(update={"gpus": [_with_state(gpu, None, None, known=False) for gpu in node.gpus]})
     booked = bookings.on_nodes.get(node.id)
     if booked is None:
-        joins = f"{node.id} has just joined; TaskManager has not heard of it yet"
+        joins = f"{node.id} has just joined; the scheduler has not heard of it yet"
         booked = s.BookedOnNode(cpus=0, memory_bytes=0, gpus=0, tasks=0, closed=joins)
     elif not booked.closed and (node.health is not NodeHealth.READY or node.admission is not Admission.OPEN):
         # ResourceManager knew first: TaskManager hears of it in a moment.

@@ -15,6 +15,7 @@ class Settings:
 
     mount: Path  # the shared mount's root
     static: Path = Path(__file__).resolve().parent / "static"  # the built page
+    docs: Path = Path(__file__).resolve().parent / "docs"  # Markdown, shown by the page below /help
     session_s: float = 7 * 86400.0
     max_body_bytes: int = MIB  # of ordinary calls
     max_job_bytes: int = 8 * MIB  # of a job file

@@ -112,9 +112,7 @@ def sentence(state: HealthState, monotonic: float, blocking: tuple[str, ...] = (
     silent_s = max(0.0, monotonic - state.seen)
     if state.health is NodeHealth.DOWN and state.answers:
         return "It answers again; it is ready if it answers the next time too."
-    since = (
-        f"for {_span(silent_s)}" if state.answered_before else f"since ResourceManager started {_span(silent_s)} ago"
-    )
+    since = f"for {_span(silent_s)}" if state.answered_before else f"since Headway was started {_span(silent_s)} ago"
     what = f"It has not answered {since}"
     what += f" ({state.failure.rstrip('.')})." if state.failure else "."
     return what + (" No new work is sent there." if state.health is NodeHealth.SUSPECT else " It counts as down.")

@@ -53,7 +53,7 @@ def registered(
     """
     if known is not None and request.incarnation < known.incarnation:
         raise Fenced(
-            f"Node {request.node_id} has registered with a newer incarnation ({known.incarnation}) from "
+            f"Node {request.node_id} has registered with a later start of its worker ({known.incarnation}) from "
             f"{known.address}. If two machines use this name, give one of them another `worker.node_id`."
         )
     return Node(
@@ -166,6 +166,6 @@ def _own(status: Status, node_id: str, incarnation: int, now: float) -> Status:
     if status.at and abs(ahead_s) > _SKEW_S:
         # Nothing here depends on it, but its logs and the times of its attempts will look odd.
         way = "ahead of" if ahead_s > 0 else "behind"
-        sentence = f"Its clock is {abs(ahead_s):.0f} s {way} ResourceManager's; set up time synchronisation."
+        sentence = f"Its clock is {abs(ahead_s):.0f} s {way} the server's; set up time synchronisation."
         own.conditions.add(word="clock_skew", sentence=sentence, since=now, blocks_work=False)
     return own

@@ -37,7 +37,7 @@ ADMISSION: StateMachine[Admission, AdmissionEvent] = StateMachine(
         (_A.DRAINED, _E.DRAIN): "done already",
         (_A.DRAINING, _E.BUSY): "running work ends by itself",
         (_A.DRAINED, _E.EMPTY): "as expected",
-        **{(state, event): "no drain" for state in (_A.OPEN, _A.CORDONED) for event in (_E.EMPTY, _E.BUSY)},
+        **{(state, event): "not being emptied" for state in (_A.OPEN, _A.CORDONED) for event in (_E.EMPTY, _E.BUSY)},
     },
 )
 

@@ -119,7 +119,7 @@ class Nodes:
         if not request.node_id or not request.address:
             raise InvalidInput("A node registers with its name and the address of its Worker.")
         if not 0 < request.incarnation <= _INCARNATION_AT_MOST:
-            raise InvalidInput(f"An incarnation lies between 1 and {_INCARNATION_AT_MOST}.")
+            raise InvalidInput(f"The number of a start lies between 1 and {_INCARNATION_AT_MOST}.")
         async with self._changing:
             known = self._nodes.get(request.node_id)
             node = inventory.registered(known, request, now=self._clock.now(), monotonic=self._clock.monotonic())
@@ -139,7 +139,7 @@ class Nodes:
         if node is None or status.incarnation > node.incarnation:
             return False
         if status.incarnation < node.incarnation:
-            raise Fenced(f"Node {status.node_id} has registered with a newer incarnation, {node.incarnation}.")
+            raise Fenced(f"Node {status.node_id} has registered with a later start of its worker, {node.incarnation}.")
         self._put(inventory.reported(node, status, now=self._clock.now()))
         return True
 

@@ -36,11 +36,14 @@ def queue(ctx: click.Context, limit: int, owner: str | None, output: str) -> Non
 
 
 @queue.command("set")
-@click.option("--policy", help="For instance log_aging:c=600; `default`: as configured.")
-@click.option("--discipline", help="conservative, easy, greedy or strict; `default`: as configured.")
+@click.option("--policy", help="Who goes first, for instance log_aging:c=600; `default`: as configured.")
+@click.option("--discipline", help="Who may overtake: conservative, easy, greedy or strict; `default`: as configured.")
 @output_option
 def queue_set(policy: str | None, discipline: str | None, output: str) -> None:
-    """Change the policy or discipline of the queue. No waiting task is lost, and promised starts stay."""
+    """Change the rules of the queue: who goes first, and who may overtake.
+
+    No waiting task is lost, and promised starts stay.
+    """
     wanted = {k: v for k, v in (("policy", policy), ("discipline", discipline)) if v is not None}
     if not wanted:
         raise click.UsageError("say what to set, for instance --policy log_aging:c=600")
@@ -62,7 +65,8 @@ def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
         if by:
             told = f"set by {safe(by)} {ago(scheduling[f'{what}_set_at'])}; "
             told += f"configured: {safe(scheduling[f'configured_{what}'])}"
-        lines.append(f"{what} {safe(scheduling[what])} ({told})")
+        name = "overtaking" if what == "discipline" else what
+        lines.append(f"{name} {safe(scheduling[what])} ({told})")
     if scheduling["failure"]:
         lines.append("! the policy fails: " + safe(scheduling["failure"]))
     lines += ["! the limits contradict each other: " + safe(sentence) for sentence in scheduling["contradictions"]]
@@ -77,7 +81,7 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
         return
     click.echo(
         f"{answer['total_waiting']} waiting, {answer['total_running']} running "
-        f"(policy {answer['policy']}, discipline {answer['discipline']})"
+        f"(policy {answer['policy']}, overtaking {answer['discipline']})"
     )
     if owner:
         click.echo(f"{answer['total_matching']} of the waiting are {'yours' if owner == 'me' else 'of ' + safe(owner)}")
@@ -270,7 +274,7 @@ _node_action("drain", "Start no new work on a machine and let what runs there en
 _node_action(
     "lost",
     "Declare that a machine will not come back. Its running tasks are queued again at once. A machine that still "
-    "answers is refused: cordon or drain it, or stop its worker first.",
+    "answers is refused: `drain` it, or stop its worker first.",
 )
 
 

@@ -38,8 +38,14 @@ def completion(shell: str) -> None:
 @click.argument("command", nargs=-1)
 @click.pass_context
 def help_(ctx: click.Context, command: tuple[str, ...]) -> None:
-    """Show the help of COMMAND, such as `headway help files put`."""
+    """Show the help of COMMAND, such as `headway help files put`, or of a topic, such as `headway help timeout`."""
+    from . import topics
+
     assert ctx.parent is not None
+    if len(command) == 1 and command[0] in topics.TOPICS:
+        for line in topics.lines(command[0]):
+            click.echo(line)
+        return
     here, found = ctx.parent, ctx.parent.command
     for word in command:
         if not isinstance(found, click.Group):

@@ -51,7 +51,8 @@ def show(config_path: Path | None, section: str | None, output: str) -> None:
         if "cluster.lease_s" in rows:
             borne = format_duration(outage_borne_s(loaded.config))
             click.echo(
-                f"\nAn outage of TaskManager of less than {borne} ends no task (lease_s - lease_stop_s - heartbeat_s)."
+                f"\nAn outage of the scheduler of less than {borne} ends no task "
+                "(lease_s - lease_stop_s - heartbeat_s)."
             )
     for sentence in refusals(loaded):
         click.echo(f"headway: {sentence}", err=True)

@@ -43,7 +43,7 @@ def _lines(task: str, answer: dict[str, Any]) -> list[str]:
 
 
 def _of_pass(one: dict[str, Any]) -> list[str]:
-    lines = [f"  {moment(one['at'])}  policy {safe(one['policy'])}, discipline {safe(one['discipline'])}"]
+    lines = [f"  {moment(one['at'])}  policy {safe(one['policy'])}, overtaking {safe(one['discipline'])}"]
     for start in one["started"][:_STARTS_SHOWN]:
         gpus = f", {counted(len(start['gpu_uuids']), 'GPU')}" if start["gpu_uuids"] else ""
         name = f"{start['job_id']}/{start['task']}"
@@ -56,7 +56,7 @@ def _of_pass(one: dict[str, Any]) -> list[str]:
     if one["started_itself"]:
         return lines
     if one["place"]:
-        key = f", sort key {one['key']:.10g}" if one["key"] is not None else ""
+        key = f", order number {one['key']:.10g}" if one["key"] is not None else ""
         lines.append(f"    it waited at place {one['place']} of the tasks that the scheduler looked at{key}")
     else:
         lines.append("    it did not start")

@@ -166,7 +166,12 @@ def _chosen(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
 @click.argument("reference", type=ReferenceType(2))
 @click.option("--history", is_flag=True, help="Show which tasks started while it waited, and why it did not.")
 @click.option(
-    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 200), help="Scheduling passes to show."
+    "-n",
+    "--limit",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 200),
+    help="How many decisions to show.",
 )
 @output_option
 def explain(reference: Reference, history: bool, limit: int, output: str) -> None:

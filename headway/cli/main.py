@@ -16,6 +16,7 @@ import click
 
 from .. import errors
 from . import server_part
+from .topics import TOPICS
 
 # Found by an entry point of this group: the kernel imports no service.
 _OF_A_SERVICE = "headway.commands"
@@ -51,7 +52,7 @@ _COMMANDS = {
     "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show the waiting tasks, and why each one waits."),
     "gpus": (".gpus", "gpus", "Show who holds each GPU, and what is free."),
-    "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
+    "nodes": (".cluster", "nodes", "Show machines; close them for new work (admins)."),
     "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),
     "accounts": (".accounts", "accounts", "Make, change, disable and remove accounts (admins)."),
     "users": (".cluster", "users", "The former name of `accounts`."),
@@ -62,7 +63,7 @@ _COMMANDS = {
     "registry": (".market.registry", "registry", "Credentials for image registries."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
     "completion": (".completion", "completion", "Print what a shell needs to complete commands and ids."),
-    "help": (".completion", "help_", "Show the help of a command."),
+    "help": (".completion", "help_", "Show the help of a command or a topic, such as `timeout`."),
     "simulate": ("", "simulate", "Run a trace under several policies of the queue, and compare."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
@@ -126,7 +127,11 @@ def _found(name: str) -> object:
     raise server_part.not_installed(name)
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=f"Topics, as in `headway help timeout`: {', '.join(TOPICS)}.",
+)
 @click.version_option(package_name="headway")
 def cli() -> None:
     """Share a few GPUs: jobs in containers, short tasks first, nothing lost."""

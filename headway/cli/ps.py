@@ -23,6 +23,12 @@ _SORT: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "owner": lambda job: job["owner"],
     "name": lambda job: job["name"].casefold(),
 }
+_BEGIN = """
+You have no jobs yet. To begin:
+  headway run --image base/python:1 --timeout 5m -- python3 -c "print('hello')"
+  headway images ls              # the images that there are
+  headway files put -r FOLDER    # tasks find your files in /root/nfs
+`headway help start` says more."""
 
 
 @click.command()
@@ -65,7 +71,10 @@ def ps(
         elif output == "json":
             print_json(listed())
         else:
-            _print(listed())
+            jobs = listed()
+            _print(jobs)
+            if not jobs and not (everybody or state or query):
+                click.echo(_BEGIN, err=True)
 
 
 def _watch(listed: Callable[[], list[dict[str, Any]]]) -> None:

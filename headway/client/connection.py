@@ -108,6 +108,8 @@ def checked_url(url: str) -> str:
 class Answer(dict[str, Any]):
     """A JSON object that the server sent. A missing name means that it is of somebody else, or of another version."""
 
+    __slots__ = ("_url",)
+
     def __init__(self, found: Mapping[str, Any], url: str) -> None:
         super().__init__(found)
         self._url = url
@@ -145,11 +147,12 @@ def read_json(response: httpx.Response) -> Any:
         return None
     if "json" not in media_of(response):
         raise _not_ours(response)
+    address = _address_of(response)
     try:
-        found = response.json()
+        # Each object within it, too: what a row lacks is told like what the whole lacks.
+        return response.json(object_hook=lambda found: Answer(found, address))
     except ValueError as error:
         raise _not_ours(response) from error
-    return Answer(found, _address_of(response)) if isinstance(found, dict) else found
 
 
 def _not_ours(response: httpx.Response) -> NotHeadway:

@@ -9,6 +9,9 @@ import httpx
 
 from ..errors import HeadwayError, Problem, by_slug
 
+# What a server says of a call that it has not, under every version.
+_NO_SUCH_CALL = "There is nothing at this address."
+
 
 class NoService(HeadwayError):
     """Nobody answers at the address."""
@@ -50,6 +53,8 @@ class Refused(HeadwayError):
                 body = {}
         slug = str(body.get("type", "")).rsplit(":", 1)[-1].rsplit("/", 1)[-1]
         message = str(body.get("detail") or body.get("title") or _of_somebody_else(response, via))
+        if (response.status_code == 404 and message == _NO_SUCH_CALL) or slug == "method-not-allowed":
+            message = _of_older_server(response)
         return cls(
             message,
             kind=by_slug(slug),
@@ -57,6 +62,16 @@ class Refused(HeadwayError):
             request_id=str(body.get("request_id", "")),
             problems=[Problem.from_json(e) for e in body.get("errors") or [] if isinstance(e, dict)],
         )
+
+
+def _of_older_server(response: httpx.Response) -> str:
+    from importlib.metadata import version
+
+    request = response.request
+    return (
+        f"The server is older than this program, headway {version('headway')}: it does not know the call "
+        f"{request.method} {request.url.path}. An admin can update the server."
+    )
 
 
 def media_of(response: httpx.Response) -> str:

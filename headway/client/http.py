@@ -135,6 +135,10 @@ class Client:
         """
         return self._download(_API + path, target, progress)
 
+    def help_page(self, name: str) -> str:
+        """A page of the documentation as Markdown; a server of an older version has none."""
+        return self._send("GET", f"/help/{quote(name)}.md").text
+
     # --- who
 
     def login(self, username: str, password: str) -> dict[str, Any]:
@@ -195,7 +199,8 @@ class Client:
             booked = page.get("gpus_booked")
             for job in page["jobs"]:
                 # Beside the jobs in the answer; None: not known now, or by an older server.
-                yield {**job, "gpus_booked": None if booked is None else booked.get(job["id"], 0)}
+                job["gpus_booked"] = None if booked is None else booked.get(job["id"], 0)
+                yield job
                 seen += 1
                 if limit and seen >= limit:
                     return

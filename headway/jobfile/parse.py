@@ -159,6 +159,8 @@ def _source(data: bytes | str, media: Media, limits: JobFileLimits) -> Source:
         try:
             return JsonSource(text)
         except JsonHasComments as unreadable:
+            if not unreadable.of_yaml:
+                raise  # YAML would take it for a part of the next word
             commented = unreadable
         except DocumentUnreadable:
             pass

@@ -28,7 +28,9 @@ _EXPLAINED: Final = {
 
 
 class JsonHasComments(DocumentUnreadable):
-    """It would be JSON but for a comment."""
+    """It would be JSON but for a comment. ``of_yaml``: the comment is one of YAML."""
+
+    of_yaml: bool = False
 
 
 class JsonSource:
@@ -44,16 +46,20 @@ class JsonSource:
                 text, object_pairs_hook=self._object, parse_constant=self._constant, parse_int=_whole_number
             )
         except json.JSONDecodeError as error:
-            commented = _COMMENT.match(text, error.pos) is not None
+            comment = _COMMENT.match(text, error.pos)
+            commented = comment is not None
             said = _NO_COMMENTS if commented else _EXPLAINED.get(error.msg, error.msg)
-            raise (JsonHasComments if commented else DocumentUnreadable)(
+            unreadable = (JsonHasComments if commented else DocumentUnreadable)(
                 Problem(
                     pointer="",
                     line=error.lineno,
                     column=error.colno,
                     message=f"not readable as JSON at line {error.lineno}, column {error.colno}: {said}",
                 )
-            ) from None
+            )
+            if isinstance(unreadable, JsonHasComments):
+                unreadable.of_yaml = comment is not None and comment[0].endswith("#")
+            raise unreadable from None
         except RecursionError:
             raise DocumentUnreadable(Problem(pointer="", message=_TOO_DEEP)) from None
         self.problems: list[Problem] = self._places().problems if self._odd else []

@@ -120,7 +120,7 @@ class EndWord(StrEnum):
             attempt=_A.FAILED,
             fault=_F.USER,
             detail="Its image was not found.",
-            advice="Check the image's name; `headway nodes show NODE` lists what a machine has.",
+            advice="Check the image's name; `headway nodes show NODE` lists the images of a machine.",
         ),
     )
     IMAGE_PULL_FAILED = (
@@ -206,7 +206,7 @@ class EndWord(StrEnum):
             fault=_F.PLATFORM,
             platform_retry=True,
             of_spec=True,
-            advice="Headway itself failed here; see the platform log.",
+            advice="Headway itself failed here; see its own log of the task.",
         ),
     )
 

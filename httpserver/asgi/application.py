@@ -80,7 +80,7 @@ def routes(parts: Parts | None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(Exception, _of_nobody)
     if parts is not None:
-        app.state.page = StaticPage(parts.settings.static)
+        app.state.page = StaticPage(parts.settings.static, parts.settings.docs)
     return app
 
 

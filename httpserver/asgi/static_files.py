@@ -1,6 +1,7 @@
 """The built web page. Browsers keep files with hashed names for ever and ask whether the page itself is still the same.
 
-Any other path is a view of the page. Text goes out packed where the client takes it.
+The documentation lies beside it: /help/NAME.md is its text, and /help/NAME the page that shows it. Any other path is a
+view of the page. Text goes out packed where the client takes it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _TYPES = {
     ".ico": "image/x-icon",
     ".png": "image/png",
     ".txt": "text/plain; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
 }
 
 _NOT_BUILT = """Headway runs, but its web page was not built into this installation.
@@ -62,13 +64,21 @@ def _content(path: Path, kind: str) -> _Content:
 
 
 class StaticPage:
-    """Serves ``folder``; its files are known from the start, so no path of a request ever touches the disk."""
+    """Serves ``folder``, and the Markdown files of ``docs`` below /help.
 
-    def __init__(self, folder: Path) -> None:
+    All files are known from the start, so no path of a request ever touches the disk.
+    """
+
+    def __init__(self, folder: Path, docs: Path) -> None:
         self._files = {
             "/" + path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
         }
         self._index = self._files.get("/index.html")
+        # The folder is a link in a checkout, so its own name is resolved first.
+        docs = docs.resolve()
+        self._files |= {
+            "/help/" + path.relative_to(docs).as_posix(): path for path in sorted(docs.rglob("*.md")) if path.is_file()
+        }
 
     def respond(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
         """The file at ``path``, or the page for a path that is one of its views.
@@ -80,7 +90,7 @@ class StaticPage:
         if found is not None and found != self._index:
             fresh = "public, max-age=31536000, immutable" if path.startswith("/assets/") else "no-cache"
             return _answer(found, fresh, headers or {})
-        if path.startswith(("/assets/", "/api/")):
+        if path.startswith(("/assets/", "/api/")) or (path.startswith("/help/") and path.endswith(".md")):
             raise NotFound("There is nothing at this address.")
         if self._index is None:
             return PlainTextResponse(_NOT_BUILT, 200 if path == "/" else 404)

@@ -40,9 +40,9 @@ async def set_scheduling(services: ServiceClients, wanted: SchedulingPatch, *, b
         InvalidInput: nothing is asked for, or there is no such policy or discipline.
     """
     if wanted.policy is None and wanted.discipline is None:
-        raise InvalidInput("Say what to set: policy, discipline, or both.")
+        raise InvalidInput("Say what to set: `policy`, `discipline`, or both.")
     if wanted.discipline is not None and wanted.discipline not in DISCIPLINES:
-        sentence = f"There is no discipline {wanted.discipline!r}; there are {', '.join(DISCIPLINES)}."
+        sentence = f"There is no overtaking rule {wanted.discipline!r}; there are {', '.join(DISCIPLINES)}."
         near = near_names.word(wanted.discipline, DISCIPLINES)
         problem = Problem("/discipline", sentence, word=wanted.discipline, allowed=DISCIPLINES, suggestion=near)
         raise InvalidInput(sentence, problems=[problem])

@@ -31,11 +31,11 @@ _LONGEST_PAUSE_S = 2.0
 _LOGGED = 20
 _TOLD_OF_A_JOB = 5
 _TOLD = {
-    "unknown": "TaskManager does not have it",
-    "new_run": "TaskManager knows a later run of it",
-    "cancel_untold": "TaskManager does not know that it was cancelled",
-    "hold_untold": "TaskManager does not know whether it is on hold",
-    "extra": "TaskManager has it, though its job does not wait for it",
+    "unknown": "the scheduler does not have it",
+    "new_run": "the scheduler knows a later run of it",
+    "cancel_untold": "the scheduler does not know that it was cancelled",
+    "hold_untold": "the scheduler does not know whether it is on hold",
+    "extra": "the scheduler has it, though its job does not wait for it",
 }
 
 Difference = task_manager_pb2.CompareTasksReply.Difference

@@ -191,8 +191,8 @@ class QueueQueries:
         if attempt.state is AttemptState.STOPPING:
             if silent:
                 return (
-                    f"Stopping: {attempt.node_id} does not answer. The task ends when the machine is back, when its "
-                    "lease expires, or when an administrator declares the machine lost."
+                    f"Stopping: {attempt.node_id} does not answer. The task ends when the machine is back, when "
+                    "Headway has waited long enough, or when an administrator declares the machine lost."
                 )
             if attempt.stop_at is not None and engine.now() - attempt.stop_at > engine.settings.stop_limit_s:
                 return f"Stopping: {attempt.node_id} has not stopped the task yet."

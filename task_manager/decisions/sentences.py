@@ -132,15 +132,15 @@ class _Pass:
         """Why the pass did not look at it, although there was room and no limit was reached."""
         head, alike = self.frame.head, self.frame.waits.items()
         if not head.whole:
-            return "The pass looked at more tasks than the log keeps, so its decision about this one is not known."
+            return "The scheduler looked at more tasks than its log keeps, so its decision about this one is not known."
         for other, wait in alike:
             task = self.frame.tasks[other].task
             if wait.why is WaitCause.USER_LIMIT and (task.owner, task.shape) == (self.task.owner, self.task.shape):
-                return f"The pass did not look at it, since a limit held {other}, which needs the same resources."
+                return f"The scheduler did not look at it, since a limit held {other}, which needs the same resources."
         if len(self.frame.placements) >= head.settings.starts:
-            return f"The pass had started {head.settings.starts} tasks, the most that one pass may start."
+            return f"The scheduler had started {head.settings.starts} tasks, the most that it may start at a time."
         looked = counted(len(self.frame.waits.keys() | self.started), "task")
-        return f"The pass looked at {looked}, the most that it may, and this one was not among them."
+        return f"The scheduler looked at {looked}, the most that it may at a time, and this one was not among them."
 
     def reserved(self) -> float | None:
         """Its reserved start, by the wall clock; None: it had none, or this version would decide differently."""
@@ -217,10 +217,10 @@ class _Pass:
         if theirs is None or own is None:
             return f"{first.id} was ahead of {second.id} in the queue ({policy})."
         if theirs == own:
-            return f"{first.id} was ahead of {second.id}: their keys are equal, and {_tie(first, second)}."
+            return f"{first.id} was ahead of {second.id}: their order numbers are equal, and {_tie(first, second)}."
         return (
-            f"{first.id} was ahead of {second.id}: its key is {_number(theirs, own)}, the other's is "
-            f"{_number(own, theirs)}, and the smallest key goes first ({policy})."
+            f"{first.id} was ahead of {second.id}: its order number is {_number(theirs, own)}, the other's "
+            f"{_number(own, theirs)}, and the smallest goes first ({policy})."
         )
 
     def _why_past(self, placement: Placement) -> str:
@@ -245,7 +245,7 @@ class _Pass:
             return "" if self.on_hold_now or not self._had_no_room() else f"no machine had room for {self.id}"
         discipline = self.frame.head.settings.discipline
         if discipline is Discipline.GREEDY and wait.why is WaitCause.NO_ROOM:
-            return f"the discipline greedy starts every task that has room, and there was none for {self.id}"
+            return f"the overtaking rule greedy starts every task that has room, and there was none for {self.id}"
         return f"it could start without delaying any reservation, and {self.id} could not"
 
     def _had_no_room(self) -> bool:

@@ -17,7 +17,7 @@ from .state import EngineState
 
 def require_confirmation(state: EngineState, node_id: NodeId) -> None:
     """Closes a node on which attempts were declared lost, until its next heartbeat."""
-    _set(state, node_id, f"{node_id} was declared lost and has sent no heartbeat since")
+    _set(state, node_id, f"{node_id} was declared lost and has not answered since")
 
 
 def on_heartbeat(state: EngineState, node_id: NodeId, still_there: int, unknown: int = 0) -> None:
@@ -27,7 +27,7 @@ def on_heartbeat(state: EngineState, node_id: NodeId, still_there: int, unknown:
         what = "an attempt that was" if still_there == 1 else f"{still_there} attempts that were"
         _set(state, node_id, f"{node_id} still has to end {what} declared lost")
     elif unknown:
-        _set(state, node_id, f"{node_id} runs what TaskManager does not know, and JobManager has not been asked yet")
+        _set(state, node_id, f"{node_id} runs what the scheduler does not know and has yet to find the job of")
     else:
         _set(state, node_id, "")
 

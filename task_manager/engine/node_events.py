@@ -55,7 +55,7 @@ def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
     """
     if confirmation.is_answering(turn.state, turn.settings, node_id):
         raise Conflict(
-            f"The machine {node_id} answers, so what runs there is not lost: cordon or drain it, cancel its tasks, "
+            f"The machine {node_id} answers, so what runs there is not lost: close it for new work, cancel its tasks, "
             "or stop its worker and wait until it counts as silent."
         )
     attempts = turn.state.on_node(node_id)
@@ -81,7 +81,7 @@ def on_time_passed(turn: Turn) -> None:
         live, state.leases, started_s=state.started_s, now_s=state.mono, settings=settings.leases
     ):
         attempt = state.attempts[attempt_id.task]
-        turn.lose_attempt(attempt, f"{attempt.node_id} was silent for longer than its lease.")
+        turn.lose_attempt(attempt, f"{attempt.node_id} was silent for longer than Headway waits.")
     for attempt in list(state.attempts.values()):
         if attempt.state in LIVE_BEFORE_START and _started_too_late(state, attempt, settings):
             turn.request_stop(attempt, "platform")

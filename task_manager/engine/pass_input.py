@@ -78,7 +78,7 @@ def why_silent(state: EngineState, settings: TaskManagerSettings, node_id: NodeI
     lease = state.leases.get(node_id)
     unheard = not state.nodes_live or state.gates.at_start_s is not None
     if unheard and (lease is None or not lease.heartbeat_seen):
-        return f"{node_id} has sent no heartbeat since TaskManager started"
+        return f"{node_id} has not answered since Headway's scheduler started"
     if leases.is_silent(lease, started_s=state.first_seen(node_id), now_s=at_s, settings=settings.leases):
         return f"{node_id} does not answer"
     return ""

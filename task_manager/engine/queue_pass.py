@@ -107,9 +107,9 @@ def _log_missed_promises(state: EngineState, new_plan: Plan, settings: TaskManag
         if promised_s is not None and state.mono > promised_s + PASS_S:
             late_s, cause = round(state.mono - promised_s, 3), ""
             if promised_s < state.started_s:
-                cause = "TaskManager was not running when it was due"
+                cause = "Headway's scheduler was not running when it was due"
             elif promised_s < state.started_s + settings.leases.silence_s:
-                cause = "TaskManager had just started, and waited for the machines to report what had ended"
+                cause = "Headway's scheduler had just started, and waited for the machines to report what had ended"
             log.warning("promise.missed", task=str(placement.task_id), node=placement.node_id, by_s=late_s, cause=cause)
 
 

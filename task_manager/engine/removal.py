@@ -94,7 +94,7 @@ def _check(job_ids: Sequence[str]) -> None:
 def _waits(conn: Connection, job_ids: Sequence[str], closed: Sequence[str]) -> dict[str, str]:
     """Why some of the jobs have to wait."""
     live, lost = removal_store.live_tasks(conn, job_ids), removal_store.lost_on(conn, job_ids, closed)
-    waits = {job_id: f"Its task {name} has not ended at TaskManager." for job_id, name in live.items()}
+    waits = {job_id: f"The scheduler has not noted the end of its task {name} yet." for job_id, name in live.items()}
     for job_id, node in lost.items():
         waits.setdefault(job_id, f"An attempt of it was declared lost on {node}, which has not told that it ended.")
     return waits

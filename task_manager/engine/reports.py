@@ -90,7 +90,7 @@ def _of_no_live_attempt(turn: Turn, report: AttemptReport) -> bool:
     task, state = turn.task(report.attempt.task), turn.state
     if (task is None or report.attempt.number > task.attempt) and state.gates.awaits_comparison(state.mono):
         if report.kind in _ENDS:
-            raise Unavailable("TaskManager was started, and first compares with JobManager which tasks there are.")
+            raise Unavailable("Headway's scheduler was started, and first checks which tasks there are.")
         return False  # heartbeats tell of it again
     return turn.is_disowned(report.attempt)
 

@@ -149,4 +149,4 @@ class SchedulingChoice:
             return Discipline(text)
         except ValueError:
             known = ", ".join(Discipline)
-            raise InvalidInput(f"There is no discipline {text!r}; there are {known}, and {DEFAULT}.") from None
+            raise InvalidInput(f"There is no overtaking rule {text!r}; there are {known}, and {DEFAULT}.") from None

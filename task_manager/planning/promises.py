@@ -279,7 +279,7 @@ def _why_unfit(snapshot: PassInput, timelines: NodeTimelines, task: Task, reserv
         return f"{node.outlived} on {node.id} runs longer than was booked for it"
     if node.end_unconfirmed is not None:
         ended = f"{node.end_unconfirmed} must have ended"
-        return f"{ended}, but {node.id} has not confirmed it since TaskManager started or lost contact with it"
+        return f"{ended}, but {node.id} has not confirmed it since Headway's scheduler started or lost contact with it"
     for booking in snapshot.running:
         runs = snapshot.tasks.get(booking.task_id) if booking.node_id == node.id else None
         more_s = 0.0 if runs is None else booking.timeout_s - runs.timeout_s

@@ -195,7 +195,7 @@ def test_a_disk_that_fills_in_the_midst_of_a_load_is_told_and_the_task_runs_late
         task = soon(lambda: first_end(rig, cut.job), within_s=60, every_s=0.2, what="the attempt ends")
         reason = task["attempts"][0]["reason"]
         assert reason["word"] == "image_pull_failed", task
-        assert f"Not enough disk on worker n1 for the image admin/{cut.name}:1" in reason["sentence"]
+        assert f"Not enough disk on the machine n1 for the image admin/{cut.name}:1" in reason["sentence"]
         rig.disk.fill()  # also with what the engine has just given back
         soon(
             lambda: "disk_full" in {w["word"] for w in rig.jobs.cluster.client.job(cut.job)["tasks"][0]["waits"]},

@@ -289,7 +289,7 @@ async def test_the_least_recently_used_goes_and_nothing_that_others_brought(
     foreign = {image["Id"] for image in docker_client.api.images()} - {a, b, c}
     market.disk = DiskReading(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
     market.needed = {a}
-    with pytest.raises(RuntimeRefused, match=r"Not enough disk on worker n1 for the image lab/tool:1: .*, and 1"):
+    with pytest.raises(RuntimeRefused, match=r"Not enough disk on the machine n1 for the image lab/tool:1: .*, and 1"):
         await market.prepare(infos[3])
     assert (market.there(a), market.there(b), market.there(c), market.there(d)) == (True, True, False, False)
     tags = docker_client.api.inspect_image(b)["RepoTags"]  # type: ignore[no-untyped-call]
@@ -343,13 +343,13 @@ async def test_a_disk_that_fills_up_is_told_and_half_layers_go(
             await market.prepare(info)
         assert (caught.value.word, caught.value.elsewhere) == (EndWord.IMAGE_PULL_FAILED, True)
         assert str(caught.value).startswith(
-            "Not enough disk on worker n1 for the image lab/tool:1: it needs 80MiB, and "
+            "Not enough disk on the machine n1 for the image lab/tool:1: it needs 80MiB, and "
         )
         # The same where the Worker could not know: the engine itself runs out of space.
         market.disk = DiskReading(1, data, "the engine", free_bytes=1 << 40, total_bytes=1 << 41)
         with pytest.raises(RuntimeRefused) as caught:
             await market.prepare(info)
-        assert str(caught.value) == "Not enough disk on worker n1 for the image lab/tool:1"
+        assert str(caught.value) == "Not enough disk on the machine n1 for the image lab/tool:1"
         assert client.api.images(all=True) == []
         await eventually(lambda: shutil.disk_usage(data).free > free - (2 << 20), what="its space has come back")
     finally:

@@ -43,7 +43,9 @@ async def test_admins_set_what_orders_the_queue_and_all_see_who_did(rig: Rig) ->
     assert [error["pointer"] for error in both.json()["errors"]] == ["/policy"]
     unknown = await root.patch("/queue", json={"policy": "fifo", "discipline": "conservativ"})
     assert unknown.status_code == 400
-    assert unknown.json()["detail"].startswith("There is no discipline 'conservativ'; there are conservative, easy,")
+    assert unknown.json()["detail"].startswith(
+        "There is no overtaking rule 'conservativ'; there are conservative, easy,"
+    )
     (error,) = unknown.json()["errors"]
     assert (error["pointer"], error["suggestion"]) == ("/discipline", "conservative")
     assert set(error["allowed"]) == {*Discipline, "default"}

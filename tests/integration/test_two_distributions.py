@@ -97,6 +97,11 @@ def test_each_file_of_the_tree_is_in_exactly_one_wheel(
         for path in (repository / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and "web" not in path.relative_to(repository).parts
     }
+    tree |= {
+        f"httpserver/{path.relative_to(repository).as_posix()}"
+        for path in (repository / "docs").rglob("*")
+        if path.is_file()
+    }
     tree = {name for name in tree if not built.match(name)}
     in_wheels = {name for name in client | server if not built.match(name)}
     assert in_wheels - tree == set(), "in a wheel, and not in the tree"

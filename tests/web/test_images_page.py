@@ -84,7 +84,7 @@ def test_an_image_is_dropped_named_looked_into_and_described(
     page.get_by_role("button", name="Edit the description").click()
     page.get_by_role("textbox", name=re.compile("Description")).fill("# Now another\n\n[kept](https://example.org/)")
     page.get_by_role("button", name="Save").click()
-    expect(description.locator("h3")).to_have_text("Now another")
+    expect(description.locator("h2")).to_have_text("Now another")
     expect(description.locator("a")).to_have_attribute("rel", re.compile("noopener"))
     inside.get_by_label("Another tag for this content").fill("stable")
     inside.get_by_role("button", name="Add").click()

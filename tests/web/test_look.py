@@ -1,9 +1,11 @@
-"""Every page in light and dark, wide and narrow: nothing sticks out; pictures for people to see lie under .cache."""
+"""Every page, light and dark, wide and narrow: nothing sticks out, and axe finds nothing. Pictures lie under .cache."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,7 +68,7 @@ def things(headway: Cluster) -> None:
     content = docker_save(tiny_image([Entry("bin/sh", b"#!", 0o755)], env={"CUDA_VERSION": "12.4.1"}))
     meant = {
         "name": "long-name-of-an-image:2.5.1-cuda12.4",
-        "description": "Has **torch**.\n\n| a | b |\n|---|---|\n| 1 | 2 |",
+        "description": "# Why\n\nHas **torch**.\n\n| a | b |\n|---|---|\n| 1 | 2 |",
     }
     said = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in meant.items())
     headers = {"Tus-Resumable": "1.0.0", "Upload-Length": str(len(content)), "Upload-Metadata": said}
@@ -141,6 +143,7 @@ def test_every_page(
         "datasets": "/datasets",
         "dataset": "/datasets/numbers",
         "account": "/account",
+        "help": "/help/scheduling",
         "accounts": "/accounts",
         "account-admin": "/accounts/admin",
     }
@@ -177,3 +180,71 @@ def test_keys_alone_are_enough(context: BrowserContext, headway: Cluster, passwo
     page.get_by_role("tab", name="stderr").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("tab", name="stderr")).to_have_attribute("aria-selected", "true")
+
+
+# Rules of axe that are wrong for this page, each with the reason.
+NOT_FOR_US: dict[str, str] = {}
+_RUN_AXE = """async ([rules, off]) => {
+    const found = await axe.run(document, {
+        ...(rules === null ? {} : {runOnly: {type: "rule", values: rules}}),
+        rules: Object.fromEntries(off.map(rule => [rule, {enabled: false}])),
+        resultTypes: ["violations"],
+        iframes: false,
+    });
+    return found.violations.flatMap(one => one.nodes.map(node =>
+        `${one.id} (${one.impact}): ${node.html.slice(0, 150)} |${node.failureSummary.split("\\n")[1]}`));
+}"""
+
+
+def addresses(app: str, known: dict[str, list[str]]) -> list[str]:
+    """An address or several of each route of the page; one without parameters is its own address."""
+    routes = re.findall(r'<Route path="([^"]+)"', app)
+    assert len(routes) > 15, "the routes are written in another way now"
+    unknown = [route for route in routes if re.search(r"[:*]", route) and route not in known]
+    assert unknown == [], "say here with what these routes are to be seen"
+    return [address for route in routes for address in known.get(route, [route])]
+
+
+@pytest.mark.timeout(400)
+def test_axe_finds_nothing_on_any_page(
+    browser: Browser, headway: Cluster, web_folder: Path, password: str, jobs: dict[str, str], things: None
+) -> None:
+    known = {
+        "/submit/:clone": [f"/submit/{jobs['fails']}"],
+        "/jobs/:id": [f"/jobs/{jobs['digits']}"],
+        "/jobs/:id/:task": [
+            f"/jobs/{jobs['fails']}/b",
+            f"/jobs/{jobs['gpus']}/gpu-7",
+            f"/jobs/{jobs['training']}/long",
+        ],
+        "/images/:owner/:name": ["/images/admin/long-name-of-an-image"],
+        "/images/:owner/:name/:tag": ["/images/admin/long-name-of-an-image/2.5.1-cuda12.4"],
+        "/datasets/:name": ["/datasets/numbers"],
+        "/accounts/:name": ["/accounts/admin"],
+        "/help/*": ["/help/scheduling", "/help/none"],
+    }
+    views = [*addresses((web_folder / "src" / "app.tsx").read_text(), known), "/no/such/page"]
+    found: list[str] = []
+    with browser.new_context(base_url=headway.url, viewport={"width": 1280, "height": 900}) as context:
+        context.add_init_script(path=web_folder / "node_modules" / "axe-core" / "axe.min.js")
+        page = context.new_page()
+
+        def look(name: str) -> None:
+            page.emulate_media(color_scheme="light")
+            found.extend(f"{name}: {one}" for one in page.evaluate(_RUN_AXE, [None, list(NOT_FOR_US)]))
+            # Nothing but colours differs in the dark.
+            page.emulate_media(color_scheme="dark")
+            found.extend(f"{name}, dark: {one}" for one in page.evaluate(_RUN_AXE, [["color-contrast"], []]))
+
+        page.goto("/")
+        expect(page.get_by_label("Password")).to_be_visible()
+        look("sign-in")
+        sign_in(page, "admin", password)
+        for view in views:
+            page.goto(view)
+            expect(page.locator("h1").first).to_be_visible()
+            expect(page.get_by_text("Loading …")).to_have_count(0)
+            if page.locator(".log-text").count():
+                expect(page.locator(".log-state")).not_to_have_text("nothing yet")
+            look(view)
+    assert "\n".join(found) == ""

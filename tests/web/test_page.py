@@ -300,17 +300,17 @@ def test_somebody_else_sees_the_job_but_not_its_log(context: BrowserContext, hea
     assert "private" not in page.content()
     page.goto("/nodes")
     expect(page.get_by_role("heading", name="n1")).to_be_visible()
-    expect(page.get_by_role("button", name="Cordon")).to_have_count(0)
+    expect(page.get_by_role("button", name="Close for new tasks")).to_have_count(0)
 
 
 def test_a_node_is_cordoned_and_opened(page: Page) -> None:
     page.get_by_role("link", name="Nodes").click()
     node = page.locator("article.node", has_text="n1")
     expect(node).to_contain_text("Simulated")
-    node.get_by_role("button", name="Cordon").click()
-    expect(node).to_contain_text("cordoned")
-    node.get_by_role("button", name="Uncordon").click()
-    expect(node.get_by_role("button", name="Drain")).to_be_visible()
+    node.get_by_role("button", name="Close for new tasks").click()
+    expect(node).to_contain_text("closed for new tasks")
+    node.get_by_role("button", name="Open again").click()
+    expect(node.get_by_role("button", name="Close and empty")).to_be_visible()
 
 
 def test_the_queue_says_why(page: Page, headway: Cluster) -> None:

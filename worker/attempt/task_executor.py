@@ -304,7 +304,9 @@ class TaskExecutor:
                 return lease
             if not waited:
                 waited = self._waits_for_lease = True
-                self._log_line("It begins when TaskManager has answered: it may have been given to another machine.")
+                self._log_line(
+                    "It begins when Headway's scheduler has answered: it may have been given to another machine."
+                )
                 log.info("attempt.waits_for_lease", attempt=str(record.attempt))
             await self._changed.wait()
 
@@ -459,7 +461,7 @@ class TaskExecutor:
         log.error("attempt.cannot_be_killed", attempt=str(self.record.attempt))
         self._log_line(f"It could not be killed on {node}. Its resources stay reserved until it is gone.")
         return EndDecision(
-            EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
+            EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on the machine {node}."), elsewhere=True
         )
 
     async def _decision_of_silence(self, detail: str, never_starts: bool = True) -> EndDecision:

@@ -84,7 +84,7 @@ def pull_peak_bytes(size_bytes: int) -> int:
 def not_enough_disk_sentence(node: str, name: str, needs: int, disk: DiskReading) -> str:
     """Why an image is not fetched."""
     return (
-        f"Not enough disk on worker {node} for the image {name}: it needs {_about(needs)}, and "
+        f"Not enough disk on the machine {node} for the image {name}: it needs {_about(needs)}, and "
         f"{_about(disk.free_bytes)} are free"
     )
 

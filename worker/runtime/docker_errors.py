@@ -176,7 +176,7 @@ def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> Run
     """
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
+        return NotEnoughDisk(f"Not enough disk on the machine {node} for the image {image}")
     if _TOO_DEEP in text:
         return _too_many_layers(image)
     # First the registry's address, then its answer: `lookup x: no such host` does not mean that the image is missing.
@@ -207,7 +207,7 @@ def load_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
     """The end of an attempt whose market image the engine did not load. ``text`` is what the engine said."""
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
+        return NotEnoughDisk(f"Not enough disk on the machine {node} for the image {image}")
     if _CHANGED.search(text):
         return RuntimeRefused(
             f"The market's copy of the image {image} differs from what was uploaded. Upload it again ({_tail(text)})",

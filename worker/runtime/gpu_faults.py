@@ -126,8 +126,8 @@ def gpu_fault(text: str, node: str) -> GpuFault | None:
 def not_installed(node: str) -> str:
     """Of a machine whose engine has no driver for GPUs."""
     return (
-        f"The GPU runtime (NVIDIA's container toolkit) is not installed on worker {node}, or not for its engine: an "
-        "admin has to install it, and run `nvidia-ctk runtime configure` there"
+        f"The GPU runtime (NVIDIA's container toolkit) is not installed on the machine {node}, or not for its engine: "
+        "an admin has to install it, and run `nvidia-ctk runtime configure` there"
     )
 
 

@@ -7,6 +7,7 @@ import { type Connection, keys, listen } from "./api/events";
 import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
 import { noteSilence, onBack, patiently } from "./api/reach";
+import { BrokenPart } from "./components/broken-part";
 import { AwayBanner } from "./components/kept-answer";
 import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
@@ -27,6 +28,7 @@ const Account = lazy(() => patiently(() => import("./views/account")).then((m) =
 const Accounts = lazy(() => patiently(() => import("./views/accounts")).then((m) => ({ default: m.Accounts })));
 const AccountOf = lazy(() => patiently(() => import("./views/account-of")).then((m) => ({ default: m.AccountOf })));
 const UsageView = lazy(() => patiently(() => import("./views/usage")).then((m) => ({ default: m.UsageView })));
+const Help = lazy(() => patiently(() => import("./views/help")).then((m) => ({ default: m.Help })));
 const DatasetView = lazy(() => patiently(() => import("./views/dataset")).then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
@@ -81,13 +83,13 @@ export function App() {
     [client],
   );
 
-  if (me.isPending) return <p className="lonely">Loading …</p>;
+  if (me.isPending) return <main className="lonely">Loading …</main>;
   if (me.data === undefined) {
     return (
-      <div className="lonely" role="alert">
-        <p>{me.error.message}</p>
+      <main className="lonely">
+        <p role="alert">{me.error.message}</p>
         <button onClick={() => void me.refetch()}>Try again</button>
-      </div>
+      </main>
     );
   }
   if (!known) return <SignIn onSignedIn={signedIn} />;
@@ -101,7 +103,7 @@ export function App() {
 function Shell({ user, expired, children }: { user: User; expired: boolean; children: React.ReactNode }) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>("connecting");
-  const [, go] = useLocation();
+  const [at, go] = useLocation();
 
   const wasLive = useRef(false);
   useEffect(() => {
@@ -181,6 +183,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
               Accounts
             </Link>
           )}
+          <Link href="/help" className={(active) => (active ? "here" : "")}>
+            Help
+          </Link>
         </nav>
         <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
           {connectionText[connection]}
@@ -194,6 +199,7 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
       </header>
       <AwayBanner />
       <main>
+        <BrokenPart at={at}>
         <Suspense fallback={<p>Loading …</p>}>
           <Switch>
             <Route path="/">
@@ -245,11 +251,16 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             <Route path="/account">
               <Account user={user} />
             </Route>
+            <Route path="/help">
+              <Help name="start" />
+            </Route>
+            <Route path="/help/*">{(params) => <Help name={params["*"]} key={params["*"]} />}</Route>
             <Route>
-              <p>There is no such page.</p>
+              <h1>There is no such page</h1>
             </Route>
           </Switch>
         </Suspense>
+        </BrokenPart>
       </main>
       <Toasts />
       {children}

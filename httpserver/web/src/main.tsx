@@ -21,18 +21,6 @@ const client = new QueryClient({
   },
 });
 
-// After an upgrade the parts that this page would still fetch are gone: the fresh page knows the new ones. Once only.
-window.addEventListener("vite:preloadError", () => void reload());
-
-async function reload(): Promise<void> {
-  // While the server is away a reload would lose what is on screen.
-  if (!(await answers())) return;
-  const last = Number(sessionStorage.getItem("headway.reloaded") ?? 0);
-  if (Date.now() - last < 60_000) return;
-  sessionStorage.setItem("headway.reloaded", String(Date.now()));
-  location.reload();
-}
-
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 createRoot(root).render(

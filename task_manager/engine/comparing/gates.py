@@ -128,9 +128,13 @@ def why_closed(gates: Gates, nodes: GateNodes, task_id: TaskId, *, now_s: float,
     if gates.at_start_s is None or task_id in gates.fresh:
         return ""
     if gates.awaits_comparison(now_s):
-        return "TaskManager was started, and first compares with JobManager which tasks there are."
+        return "Headway's scheduler was started, and first checks which tasks there are."
     blocking = blocking_nodes(gates, nodes, task_id=None, now_s=now_s, settings=settings)
-    return f"TaskManager was started, and waits until {_names(blocking)} has told what it runs." if blocking else ""
+    return (
+        f"Headway's scheduler was started, and waits until {_names(blocking)} has told what it runs."
+        if blocking
+        else ""
+    )
 
 
 def _names(nodes: list[NodeId]) -> str:

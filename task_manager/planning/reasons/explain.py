@@ -147,7 +147,9 @@ def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
             sentence = f"The free resources{of_node} are kept for {whom}, {later}."
             return [WaitReason(WaitWord.RESERVED_FOR_LARGER_TASK, sentence)]
         case WaitCause.BEHIND:
-            sentence = f"{wait.blocker} must start first: no task starts before the one ahead (discipline strict)."
+            sentence = (
+                f"{wait.blocker} must start first: no task starts before the one ahead (overtaking rule: strict)."
+            )
             return [WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, sentence)]
         case WaitCause.USER_LIMIT:
             sentence = f"{task.owner} already holds as many GPUs as one account may hold at a time."

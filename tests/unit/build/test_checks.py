@@ -1,4 +1,4 @@
-"""The repository's own checks: names and sentences, on made-up folders."""
+"""The repository's own checks: names, sentences and words, on made-up folders."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def names(repository: Path) -> ModuleType:
 @pytest.fixture(scope="module")
 def sentences(repository: Path) -> ModuleType:
     return script(repository, "sentences")
+
+
+@pytest.fixture(scope="module")
+def words(repository: Path) -> ModuleType:
+    return script(repository, "words")
 
 
 @pytest.fixture
@@ -90,3 +95,36 @@ def test_docstrings_count_and_code_does_not(sentences: ModuleType, tmp_path: Pat
     module = tmp_path / "module.py"
     module.write_text(f'"""Short."""\n\n# {LONG}\n\n\ndef call():\n    """Short.\n\n    {LONG}\n    """\n')
     assert [line for line, _, _ in sentences.of_file(module)] == [9]
+
+
+PYTHON = '''
+"""A lease is said here to developers."""
+
+@click.command()
+def wait():
+    """Wait for the next heartbeat of a machine."""
+    log.info("silent for a lease")
+    raise HeadwayError(f"{node} was silent for longer than its "
+                       f"lease; `headway nodes drain {node}` helps.", why="lease_over")
+
+def other():
+    """A heartbeat is said here to developers."""
+    raise ValueError("no lease is there")
+'''
+PAGE = """
+// The lease of a comment.
+const state = "DRAINED";
+const why = discipline === "greedy" ? `It has waited for the ${n} leases` : "";
+  <button title="what to close">
+    Cordon
+  </button>
+"""
+
+
+def test_only_words_that_people_read_are_judged(words: ModuleType) -> None:
+    found = [(line, word) for line, word, _, _ in words.wrong_words(words.python_texts(PYTHON))]
+    assert found == [(6, "heartbeat"), (8, "lease")]
+    assert [(line, word) for line, word, _, _ in words.wrong_words(words.page_texts(PAGE))] == [
+        (4, "leases"),
+        (6, "Cordon"),
+    ]

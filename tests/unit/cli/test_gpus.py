@@ -153,7 +153,7 @@ def test_machines_tell_booked_and_used_apart(server: Server) -> None:
 
 def test_the_queue_shows_what_runs_and_what_it_holds(server: Server) -> None:
     lines = run("queue").splitlines()
-    assert lines[0] == "0 waiting, 3 running (policy fifo, discipline easy)"
+    assert lines[0] == "0 waiting, 3 running (policy fifo, overtaking easy)"
     assert lines[2].startswith(f"{JOB}/train  ann    1     2     4.0 GiB  n1    1h ago")
     assert lines[3] == "(and 2 more; the next to end stand first)"
     assert server.asked["running"] == 20

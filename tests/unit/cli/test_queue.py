@@ -78,7 +78,7 @@ def test_a_policy_is_set_and_the_answer_says_what_acts(server: Server) -> None:
     assert server.wanted == {"policy": "log_aging:c=600"}
     assert "policy log_aging:c=600 (set by root " in said
     assert "configured: aging_sjf)" in said
-    assert "discipline easy (as configured)" in said
+    assert "overtaking easy (as configured)" in said
     assert CliRunner().invoke(cli, ["queue", "set"]).exit_code == 2
 
 
@@ -110,7 +110,7 @@ def test_history_tells_who_started_and_why_this_one_did_not(server: Server) -> N
     said = run("explain", "--history", "j0000000000000001/a")
     for part in (
         "started: j1/b on n1, 1 GPU", "b was ahead.", "and 11 more",
-        "it waited at place 2 of the tasks that the scheduler looked at, sort key 1234567890",
+        "it waited at place 2 of the tasks that the scheduler looked at, order number 1234567890",
         "waiting_for_gpu: It asks for 1 GPU, 0 free.", "a start was reserved for it at", "earlier ones",
     ):  # fmt: skip
         assert part in said

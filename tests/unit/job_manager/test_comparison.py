@@ -193,7 +193,7 @@ async def test_what_cannot_be_mended_is_told_on_the_job_until_it_is(
     queue.rounds = [[differs(job, "b", "extra")]]
     comparison = await compare(rig, queue)
     (sentence,) = comparison.notices(job)
-    assert sentence.startswith("Headway's services do not agree about the task b: TaskManager has it")
+    assert sentence.startswith("Headway's services do not agree about the task b: the scheduler has it")
     assert comparison.notices(other) == []
     assert [record.getMessage() for record in caplog.records].count("task.differs") == 1
     service = JobManagerService(rig.db, rig.jobs, rig.hub, comparison, rig.pruning, rig.clock)

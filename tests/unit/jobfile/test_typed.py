@@ -162,6 +162,8 @@ def test_a_tab_as_indentation_is_named_as_the_cause(text: str) -> None:
         '{"name": "x" /* who */}',
         '{"name": "x", // who\n "tasks": []}',
         '{"name": "x"} // who',
+        '{"version": 1, /* who */ "name": "x"}',
+        '{"tasks": [1, /* who */ 2]}',
     ],
 )
 @pytest.mark.parametrize("media", ["json", "yaml"])

@@ -333,7 +333,7 @@ def test_config_show_tells_values_origins_and_no_secret(write: Write) -> None:
     assert "geheim" not in result.output
     line = next(line for line in result.output.splitlines() if line.startswith("worker.cpus"))
     assert line.split() == ["worker.cpus", "8", "HEADWAY_WORKER__CPUS"]
-    assert "An outage of TaskManager of less than 1m20s ends no task" in " ".join(result.output.split())
+    assert "An outage of the scheduler of less than 1m20s ends no task" in " ".join(result.output.split())
     as_json = CliRunner().invoke(config_command, ["show", "--config", str(path), "cluster", "-o", "json"])
     rows = json.loads(as_json.output)
     assert rows["cluster.token"] == {"value": "[hidden]", "source": f"{path}:2"}

@@ -55,7 +55,7 @@ def test_a_down_node_that_answers_every_other_time_stays_down() -> None:
 def test_after_a_restart_of_the_service_a_node_is_suspect_until_it_answers() -> None:
     health_state = health.at_start(500)
     assert health_state.health is SUSPECT
-    assert "since ResourceManager started 5 s ago" in health.sentence(health_state, 505)
+    assert "since Headway was started 5 s ago" in health.sentence(health_state, 505)
     assert health.on_answer(health_state, 505).health is READY
     assert health.on_time(health_state, 500 + 90, LIMITS).health is DOWN
 

@@ -161,5 +161,5 @@ async def test_a_task_manager_that_was_stopped_for_a_while_takes_nobody_for_sile
         assert {attempt.task.name for attempt in rig.running()} == {"large", "waits"}
         found = [record for record in caplog.records if record.getMessage().startswith(("promise.", "turn."))]
         assert [record.getMessage() for record in found] == ["turn.asleep", "promise.missed"]
-        assert "TaskManager was not running when it was due" in str(vars(found[1]))
+        assert "Headway's scheduler was not running when it was due" in str(vars(found[1]))
         ticks.cancel()

@@ -4,6 +4,7 @@ import { type ProblemItem } from "../api/client";
 import type { CodeField } from "../domain/form";
 import { size } from "../domain/format";
 import { short } from "../domain/image-name";
+import { HelpLink } from "./help-link";
 import { Failure, FieldProblems, Meter } from "./basics";
 import { FileButton } from "./drop-zone";
 
@@ -39,6 +40,7 @@ export function CodeFieldset({
   return (
     <div className="needs" role="group" aria-label="Code">
       <span>Code</span>
+      <HelpLink topic="code" />
       {code !== null && doing === null && (
         <span className="chip" title={code.digest}>
           {code.folder}: {code.files} file{code.files === 1 ? "" : "s"}, {size(code.sizeBytes)}, <code>{short(code.digest)}</code>

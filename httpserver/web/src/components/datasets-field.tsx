@@ -2,6 +2,7 @@ import { useState } from "react";
 
 import type { ProblemItem } from "../api/client";
 import type { Option } from "../domain/options";
+import { HelpLink } from "./help-link";
 import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
 
@@ -30,6 +31,7 @@ export function DatasetsField({
   return (
     <div className="needs" role="group" aria-label="Datasets">
       <span>Datasets</span>
+      <HelpLink topic="data" />
       {chosen.map((name) => (
         <span className="chip" key={name}>
           {name}

@@ -194,9 +194,9 @@ export function ImageUploads({ onChoose }: { onChoose: (upload: Upload) => void 
       {others.map((upload) =>
         upload.state === "receiving" ? (
           <article className="transfer" key={upload.id}>
-            <h3>
+            <h2>
               {upload.metadata["name"] ?? upload.id} <State state="unfinished" tone="wait" />
-            </h3>
+            </h2>
             <p className="note">
               {share(upload.offset, upload.length)} of {upload.metadata["filename"] ?? "the file"} ({size(upload.length)}) is there. Choose
               the same file again to go on where it stopped
@@ -227,10 +227,10 @@ function OnItsWay({ upload, onClose }: { upload: ImageUpload; onClose: () => voi
   const speed = upload.perSecond === null ? "" : `, ${size(upload.perSecond)}/s`;
   return (
     <article className="transfer" aria-label={`Upload of ${upload.title}`}>
-      <h3>
+      <h2>
         {upload.title}{" "}
         <State state={upload.state} tone={upload.state === "failed" ? "bad" : upload.state === "paused" ? "wait" : "live"} />
-      </h3>
+      </h2>
       {upload.state !== "failed" && (
         <Meter
           used={upload.sent}
@@ -272,13 +272,13 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
   const image = typeof upload?.result?.["image"] === "string" ? upload.result["image"] : undefined;
   return (
     <article className="transfer" aria-label={`Upload of ${title}`}>
-      <h3>
+      <h2>
         {title}{" "}
         <State
           state={state === "choose" ? "needs your choice" : state}
           tone={state === "done" ? "good" : state === "failed" ? "bad" : state === "choose" ? "wait" : "live"}
         />
-      </h3>
+      </h2>
       {state === "checking" && (
         <Meter
           used={upload?.progress ?? 0}

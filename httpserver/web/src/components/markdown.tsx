@@ -5,7 +5,7 @@ const OUT = /^(https?:|mailto:)/i;
 
 // Pictures of other servers would tell them who reads this, and the content policy refuses them: their words stay. So do
 // the words of links that lead nowhere (`javascript:` and its like) or to a part of Headway that the reader did not ask for.
-const parts: Components = {
+export const parts: Components = {
   a: ({ href = "", id, children }) =>
     OUT.test(href) ? (
       <a href={href} rel="noopener noreferrer nofollow" target="_blank" title={href}>
@@ -19,15 +19,19 @@ const parts: Components = {
       <span>{children}</span>
     ),
   img: ({ alt }) => <span className="note">[picture{alt ? `: ${alt}` : ""}]</span>,
-  h1: ({ children }) => <h3>{children}</h3>,
-  h2: ({ children }) => <h3>{children}</h3>,
+  h1: ({ children }) => <h2>{children}</h2>,
+  h2: ({ children }) => <h2>{children}</h2>,
 };
 
-/** What somebody wrote, as Markdown; markup in it stays text, and only http, https and mailto links lead anywhere. */
-export default function Markdown({ text }: { text: string }) {
+/**
+ * What somebody wrote, as Markdown; markup in it stays text, and only http, https and mailto links lead anywhere.
+ *
+ * `own` shows some parts in another way.
+ */
+export default function Markdown({ text, own }: { text: string; own?: Components }) {
   return (
     <div className="markdown">
-      <ReactMarkdown remarkPlugins={[remarkGfm]} components={parts}>
+      <ReactMarkdown remarkPlugins={[remarkGfm]} components={own ?? parts}>
         {text}
       </ReactMarkdown>
     </div>

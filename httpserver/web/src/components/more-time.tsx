@@ -8,6 +8,7 @@ import { span } from "../domain/format";
 import { attemptEnded, label } from "../domain/states";
 import { freshId } from "../domain/id";
 import { clock } from "../domain/starts";
+import { HelpLink } from "./help-link";
 import { Dialog } from "./dialog";
 import { tell } from "./toasts";
 import { Told } from "./told";
@@ -145,6 +146,7 @@ export function MoreTime({
           <span className="note">then until {clock(attempt.deadline_at + more, now)} at the latest</span>
         )}
         {more === null && wish !== "" && <span className="note">Write it as 45m, 2h or 1h30m.</span>}
+        <HelpLink topic="timeout" />
       </div>
       {refused && (
         <div className="failure" role="alert">

@@ -3,7 +3,7 @@ import { span } from "../domain/format";
 
 const names: readonly (readonly [keyof Attempt["phases"], string, string])[] = [
   ["scheduling_s", "waiting", "from ready to run until it got a machine"],
-  ["dispatch_s", "dispatch", "until the worker on the machine accepted it"],
+  ["dispatch_s", "handing over", "until the machine had taken it"],
   ["startup_s", "start-up", "until the image is fetched and the container is up"],
   ["preparing_s", "preparing", "from the container's start until the program runs"],
   ["running_s", "running", "the program's own run time"],

@@ -6,6 +6,7 @@ import { visible } from "../domain/paths";
 import { Told } from "./told";
 import { Terms } from "./waiting";
 import { When } from "./when";
+import { HelpLink } from "./help-link";
 
 type Entry = Queue["entries"][number];
 
@@ -26,7 +27,7 @@ export function QueueTable({ entries, now }: { entries: readonly Entry[]; now: n
               Starts about
             </th>
             <th className="start" title="Promised: the task starts at this time or before">
-              No later than
+              No later than <HelpLink topic="promise" />
             </th>
             <th>Why</th>
           </tr>

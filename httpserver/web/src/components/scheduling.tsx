@@ -36,7 +36,7 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
       <dl className="facts-list">
         <Fact name="Policy (who goes first)" value={policy} does={policyDoes(policy)} by={scheduling.policy_set_by} at={scheduling.policy_set_at}
           configured={scheduling.configured_policy} now={now} />
-        <Fact name="Discipline (who may overtake)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
+        <Fact name="Overtaking rule (who may start before whom)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
           at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} />
       </dl>
       {admin && (
@@ -163,7 +163,7 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
         <>
           {"policy" in change && <Step name="Policy" from={scheduling.policy} to={wish.policy.trim()} does={policyDoes(wish.policy)} />}
           {"discipline" in change && (
-            <Step name="Discipline" from={scheduling.discipline} to={wish.discipline} does={disciplineDoes(wish.discipline)} />
+            <Step name="Overtaking rule" from={scheduling.discipline} to={wish.discipline} does={disciplineDoes(wish.discipline)} />
           )}
           <p>
             {waiting === 0 ? "Nothing waits now." : waiting === 1 ? "The waiting task stays." : `All ${waiting} waiting tasks stay, in a new order.`}{" "}
@@ -198,7 +198,7 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
             {policyDoes(policy) || "Headway does not know this policy. An installed package may bring it."} Parameters come after a colon: <code>log_aging:c=600</code>.
           </p>
           <fieldset className="radios">
-            <legend>Discipline: who may overtake</legend>
+            <legend>Overtaking rule: who may start before whom</legend>
             {disciplines.map((d) => (
               <label key={d.name}>
                 <input

@@ -4,7 +4,6 @@ import { useState } from "react";
 import { useAct } from "../api/act";
 import { own, ownKeys } from "../api/accounts";
 import { Failure, useNow } from "./basics";
-import { Trouble } from "./kept-answer";
 import { EndAllDialog } from "./end-all-dialog";
 import { HeldTable } from "./held";
 import { Trouble } from "./kept-answer";

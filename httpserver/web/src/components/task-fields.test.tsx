@@ -36,7 +36,7 @@ describe("the inputs of a task", () => {
         onRemove={nothing}
       />,
     );
-    const found = [...document.querySelectorAll<HTMLLabelElement>(".fields > label")].slice(1);
+    const found = [...document.querySelectorAll<HTMLLabelElement>(".fields > label, .fields > .helped > label")].slice(1);
     expect(found.map((label) => label.querySelector("span")?.firstChild?.textContent)).toEqual(INPUTS.map((input) => input.label));
     expect(found.map((label) => label.querySelector<HTMLInputElement | HTMLSelectElement>("input, select")?.value)).toEqual(INPUTS.map((input) => input.start));
     expect(found[0]?.innerHTML).toBe('<span>Timeout<small> 90s, 15m, 2h</small></span><input required="" size="8" value="10m">');

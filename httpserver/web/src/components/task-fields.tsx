@@ -3,10 +3,12 @@ import { type ReactNode, useId } from "react";
 import type { NeedOn, ProblemItem, TimeoutAdvice } from "../api/client";
 import { INPUTS, type TaskInput } from "../api/generated/task-fields";
 import type { TaskForm } from "../domain/form";
+import type { Topic } from "../domain/help";
 import type { Option } from "../domain/options";
 import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
 import { DatasetsField } from "./datasets-field";
+import { HelpLink } from "./help-link";
 import { TimeoutHint } from "./timeout-advice";
 
 interface Props {
@@ -49,6 +51,15 @@ function Field({
   );
 }
 
+const HELP: { readonly [key: string]: Topic } = {
+  timeout: "timeout",
+  grace: "signals",
+  gpus: "gpu",
+  memory: "memory",
+  network: "network",
+  retries: "retries",
+};
+
 /** An input as the server's table describes it. */
 export function PlainInput({
   input,
@@ -64,7 +75,8 @@ export function PlainInput({
   onValue: (value: string) => void;
 }) {
   const shared = { value, onChange: (e: { target: { value: string } }) => onValue(e.target.value), required: input.required };
-  return (
+  const topic = HELP[input.key];
+  const field = (
     <Field label={input.label} hint={hint} problems={problems}>
       {input.kind === "choice" ? (
         <select {...shared}>
@@ -84,6 +96,13 @@ export function PlainInput({
       )}
     </Field>
   );
+  if (topic === undefined) return field;
+  return (
+    <span className="helped">
+      {field}
+      <HelpLink topic={topic} />
+    </span>
+  );
 }
 
 /** One task of the form. */
@@ -99,7 +118,10 @@ export function TaskFields({ task, others, problemsAt, removable, code, images, 
           <input value={task.name} onChange={(e) => set({ name: e.target.value })} required />
         </Field>
         <div className={problemsAt("/image").length > 0 ? "field wrong" : "field"}>
-          <label htmlFor={imageField}>Image</label>
+          <span className="helped">
+            <label htmlFor={imageField}>Image</label>
+            <HelpLink topic="image" />
+          </span>
           <Combobox
             id={imageField}
             value={task.image}

@@ -4,7 +4,21 @@ import { Link } from "wouter";
 
 import { type TaskSpec, api, body } from "../api/client";
 import { keys } from "../api/events";
+import type { Topic } from "../domain/help";
+import { HelpLink } from "./help-link";
 import { Trouble } from "./kept-answer";
+
+const HELP: { readonly [name: string]: Topic } = {
+  Image: "image",
+  Memory: "memory",
+  GPUs: "gpu",
+  Timeout: "timeout",
+  Retries: "retries",
+  Code: "code",
+  Datasets: "data",
+  Network: "network",
+  "Runs as": "task",
+};
 
 type Ulimit = TaskSpec["ulimits"][string];
 
@@ -98,7 +112,10 @@ export function SpecOf({ job, task }: { job: string; task: string }) {
       <dl className="facts-list">
         {specFacts(spec.data).map(([name, value]) => (
           <div key={name}>
-            <dt>{name}</dt>
+            <dt>
+              {name}
+              {HELP[name] && <HelpLink topic={HELP[name]} />}
+            </dt>
             <dd>{value}</dd>
           </div>
         ))}

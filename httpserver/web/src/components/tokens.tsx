@@ -3,10 +3,6 @@ import { type FormEvent, useState } from "react";
 
 import { type Token, own, ownKeys } from "../api/accounts";
 import { Empty, useNow } from "./basics";
-<<<<<<< HEAD
-import { Trouble } from "./kept-answer";
-=======
->>>>>>> main
 import { DeleteDialog } from "./delete-dialog";
 import { Field, OtherFailure } from "./field";
 import { HeldTable, nameOf } from "./held";
@@ -56,11 +52,7 @@ export function Tokens() {
         With a token a program does all that you may do. It needs no password. Give each program its own, and delete it when it is not needed any more.
       </p>
       <Trouble of={list} />
-<<<<<<< HEAD
-      {list.data !== undefined && rows.length === 0 && <Empty>You have no tokens.</Empty>}
-=======
       {list.isSuccess && rows.length === 0 && <Empty>You have no tokens.</Empty>}
->>>>>>> main
       {rows.length > 0 && <HeldTable label="Tokens" rows={rows} now={now} action="Delete …" onEnd={(row) => setDeleting(row as Token)} />}
       {made !== null && (
         <Once what={`The token ${made.name} is made.`} secret={made.token}>

@@ -8,6 +8,7 @@ import { taskEnded } from "../domain/states";
 import { TaskLink, Told } from "./told";
 import { Trouble } from "./kept-answer";
 import { When } from "./when";
+import { HelpLink } from "./help-link";
 
 /** Why a task waits, when it starts, and what makes its place. */
 export function Waiting({ job, task, now }: { job: string; task: Task; now: number }) {
@@ -15,7 +16,10 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
   if (taskEnded(task.state) || (waits.length === 0 && task.waits_for.length === 0 && place === null)) return null;
   return (
     <section className="waits" aria-label="Why it waits">
-      <h3>Why it waits</h3>
+      <div className="helped">
+        <h3>Why it waits</h3>
+        <HelpLink topic="waiting" />
+      </div>
       {place && (
         <p>
           Place {place.position} in the queue
@@ -27,6 +31,7 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
           {place.promised_start_at !== null && (
             <>
               , promised: <b>no later than</b> <When at={place.promised_start_at} now={now} up />
+              <HelpLink topic="promise" />
             </>
           )}
           .
@@ -124,7 +129,7 @@ function Pass({ one, job, task, now }: { one: Decision; job: string; task: strin
   return (
     <li>
       <p className="facts">
-        <When at={one.at} now={now} distance={false} /> · policy {one.policy}, discipline {one.discipline}
+        <When at={one.at} now={now} distance={false} /> · policy {one.policy}, overtaking rule {one.discipline}
       </p>
       <ul>
         {others.slice(0, STARTS).map((start) => (

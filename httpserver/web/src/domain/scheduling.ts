@@ -68,7 +68,7 @@ export function termsInWords(terms: { readonly [name: string]: number }, now: nu
     rest = others;
   }
   for (const [name, value] of Object.entries(rest)) {
-    const [label, say] = known[name] ?? [name.replaceAll("_", " "), plain];
+    const [label, say] = (Object.hasOwn(known, name) ? known[name] : undefined) ?? [name.replaceAll("_", " "), plain];
     found.push({ name: label, value: say(value) });
   }
   return found;

@@ -34,5 +34,13 @@ export function startedAt(task: Pick<Task, "state" | "started_at" | "attempts">)
   return task.state === "RUNNING" || task.state === "STOPPING" ? (task.attempts.at(-1)?.started_at ?? null) : null;
 }
 
+/** Whether a machine takes new tasks, as people read it. */
+export const admissionText: Record<Admission, string> = {
+  OPEN: "open",
+  CORDONED: "closed for new tasks",
+  DRAINING: "closed, its last tasks run",
+  DRAINED: "closed and empty",
+};
+
 /** "OUT_OF_MEMORY" as people read it. */
 export const label = (state: string): string => state.toLowerCase().replaceAll("_", " ");

@@ -8,7 +8,6 @@ import { keys } from "../api/events";
 import { DisableDialog, QuotaDialog, RemoveDialog, ResetDialog, RightsDialog } from "../components/account-dialogs";
 import { grantsOf } from "../components/account-rights";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
-import { Trouble } from "../components/kept-answer";
 import { EndAllDialog } from "../components/end-all-dialog";
 import { HeldTable } from "../components/held";
 import { Trouble, shows } from "../components/kept-answer";
@@ -32,13 +31,8 @@ export function AccountOf({ name, me }: { name: string; me: string }) {
         <Link href="/accounts">All accounts</Link>
       </p>
       <Trouble of={list} />
-<<<<<<< HEAD
-      {list.data !== undefined && user === undefined && <Empty>There is no account of this name.</Empty>}
-      {user !== undefined && <Shown user={user} self={name === me} others={(list.data ?? []).map((one) => one.name).filter((one) => one !== name)} />}
-=======
       {shows(list) && user === undefined && <Empty>There is no account of this name.</Empty>}
       {user !== undefined && <Shown user={user} self={name === me} others={all.map((one) => one.name).filter((one) => one !== name)} />}
->>>>>>> main
     </>
   );
 }
@@ -156,7 +150,7 @@ function Held({ name, kind, now }: { name: string; kind: Kind; now: number }) {
       </div>
       <Trouble of={list} />
       {end.error && <Failure error={end.error} />}
-      {list.data !== undefined && rows.length === 0 && <Empty>{WORDS[kind].none}</Empty>}
+      {list.isSuccess && rows.length === 0 && <Empty>{WORDS[kind].none}</Empty>}
       {rows.length > 0 && <HeldTable label={WORDS[kind].head} rows={rows} now={now} action="End" busy={end.busy} onEnd={(row) => end.run(row.id)} />}
       {asking && (
         <EndAllDialog

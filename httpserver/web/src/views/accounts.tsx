@@ -6,15 +6,10 @@ import { type ListedUser, accountList, accounts } from "../api/accounts";
 import { keys } from "../api/events";
 import { NewAccountDialog } from "../components/account-new";
 import { grantsOf } from "../components/account-rights";
-<<<<<<< HEAD
-import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
-import { Trouble } from "../components/kept-answer";
-=======
 import { SearchField, SortHead, useAddress } from "../components/address";
 import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
->>>>>>> main
 import { moment, size } from "../domain/format";
 import { sortIn, sorted } from "../domain/sort";
 
@@ -54,21 +49,13 @@ export function Accounts() {
       </div>
       <Trouble of={list} />
       {list.isPending && <p className="empty">Loading …</p>}
-<<<<<<< HEAD
-      {list.data !== undefined && (
-=======
       {shows(list) && (
->>>>>>> main
         <p className="facts" role="status">
           {rows.length === all.length ? "" : `${rows.length} of `}
           {all.length} account{all.length === 1 ? "" : "s"}
         </p>
       )}
-<<<<<<< HEAD
-      {list.data !== undefined && rows.length === 0 && <Empty>No account has that in its name.</Empty>}
-=======
       {shows(list) && rows.length === 0 && <Empty>No account has that in its name.</Empty>}
->>>>>>> main
       {rows.length > 0 && (
         <div className="scroll">
           <table aria-label="Accounts" className="wide accounts">

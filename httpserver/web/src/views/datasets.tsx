@@ -9,6 +9,7 @@ import { SearchField, SortHead, useAddress } from "../components/address";
 import { Empty, State, useNow, useTitle } from "../components/basics";
 import { PublishDialog } from "../components/publish-dialog";
 import { sharedText } from "../components/share";
+import { HelpLink } from "../components/help-link";
 import { Moment } from "../components/when";
 import { Trouble } from "../components/kept-answer";
 import { textIn } from "../domain/address";
@@ -50,7 +51,10 @@ export function Datasets() {
   return (
     <>
       <div className="title-row">
-        <h1>Datasets</h1>
+        <div className="helped">
+          <h1>Datasets</h1>
+          <HelpLink topic="data" />
+        </div>
         <div className="filters">
           <SearchField placeholder="name" value={text} onText={(typed) => change({ q: typed }, { typed: true })} />
           <button className="main" onClick={() => setPublishing(true)}>

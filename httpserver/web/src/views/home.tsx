@@ -8,6 +8,7 @@ import { learnNames } from "../api/names";
 import { useNodes } from "../api/nodes";
 import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, GpuTiles, GpusHeld, MissingBookings } from "../components/bookings";
+import { FirstSteps } from "../components/first-steps";
 import { Moment, When } from "../components/when";
 import { Trouble, shows } from "../components/kept-answer";
 import { gpusByJob } from "../domain/bookings";
@@ -98,11 +99,7 @@ function Latest({ user, list, now }: { user: User; list: NodeList | undefined; n
   if (jobs.isPending) return <p>Loading …</p>;
   if (jobs.data === undefined || !shows(jobs)) return <Trouble of={jobs} />;
   if (rows.length === 0) {
-    return (
-      <Empty>
-        You have no jobs yet. <Link href="/submit">Submit one</Link>: a command in a container image, or several that need each other.
-      </Empty>
-    );
+    return <FirstSteps user={user} />;
   }
   return (
     <>

@@ -10,6 +10,7 @@ import { Empty, useNow, useTitle } from "../components/basics";
 import { DropZone, FileButton } from "../components/drop-zone";
 import { ImageForm, ImageUploads } from "../components/image-upload";
 import { sharedText } from "../components/share";
+import { HelpLink } from "../components/help-link";
 import { Moment } from "../components/when";
 import { Trouble } from "../components/kept-answer";
 import { textIn, wordIn } from "../domain/address";
@@ -80,7 +81,10 @@ export function Images({ user }: { user: User }) {
   return (
     <DropZone label="Drop an image file here" onDrop={(found) => take(found.files.map((f) => f.file))}>
       <div className="title-row">
-        <h1>Images</h1>
+        <div className="helped">
+          <h1>Images</h1>
+          <HelpLink topic="image" />
+        </div>
         <div className="filters">
           <label>
             Show{" "}

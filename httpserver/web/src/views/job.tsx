@@ -9,6 +9,7 @@ import { learnNames } from "../api/names";
 import { Failure, State, useNow, useTitle } from "../components/basics";
 import { CancelDialog } from "../components/cancel-dialog";
 import { Dag } from "../components/dag";
+import { HelpLink } from "../components/help-link";
 import { KeptButtons, keptSentence } from "../components/kept";
 import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
@@ -121,7 +122,12 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
             <code>{detail.id}</code> · by {detail.owner} · {detail.priority} priority · submitted <Moment at={detail.submitted_at} now={now} />
             {" · "}
             {detail.ended_at === null ? `for ${span(now - detail.submitted_at)}` : `took ${span(detail.ended_at - detail.submitted_at)}`}
-            {keptSentence(detail, now) !== "" && ` · ${keptSentence(detail, now)}`}
+            {keptSentence(detail, now) !== "" && (
+              <>
+                {` · ${keptSentence(detail, now)}`}
+                <HelpLink topic="retention" />
+              </>
+            )}
           </p>
         </div>
         <div className="actions">

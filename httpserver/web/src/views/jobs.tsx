@@ -11,6 +11,7 @@ import { ONLY_WHOLE, SearchField, SortHead, useAddress } from "../components/add
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { GpusHeld } from "../components/bookings";
 import { CancelDialog } from "../components/cancel-dialog";
+import { FirstSteps } from "../components/first-steps";
 import { JobReason } from "../components/reason";
 import { Moment } from "../components/when";
 import { Trouble } from "../components/kept-answer";
@@ -125,9 +126,10 @@ export function Jobs({ user }: { user: User }) {
       <Trouble of={jobs} />
       {cancel.error && <Failure error={cancel.error} />}
       {jobs.isPending && <p className="empty">Loading …</p>}
-      {jobs.data !== undefined && rows.length === 0 && (
+      {jobs.data !== undefined && rows.length === 0 && mine && !text && !state && <FirstSteps user={user} />}
+      {jobs.data !== undefined && rows.length === 0 && !(mine && !text && !state) && (
         <Empty>
-          {text || state ? "No job matches." : mine ? "You have no jobs yet." : "There are no jobs yet."}{" "}
+          {text || state ? "No job matches." : "There are no jobs yet."}{" "}
           <Link href="/submit">Submit one</Link>: a command in a container image, or several that need each other.
         </Empty>
       )}

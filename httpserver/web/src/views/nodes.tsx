@@ -8,13 +8,14 @@ import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
+import { HelpLink } from "../components/help-link";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
 import { gpuWord } from "../domain/bookings";
 import { gpuCell } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
-import { admissionTone, healthTone } from "../domain/states";
+import { admissionText, admissionTone, healthTone } from "../domain/states";
 
 /** More machines than this get a search above them. */
 const FEW = 3;
@@ -49,7 +50,10 @@ export function Nodes({ admin }: { admin: boolean }) {
   return (
     <>
       <div className="title-row">
-        <h1>Nodes</h1>
+        <div className="helped">
+          <h1>Nodes</h1>
+          <HelpLink topic="gpu" />
+        </div>
         {(nodes.data.nodes.length > FEW || text !== "") && (
           <div className="filters">
             <SearchField placeholder="machine, GPU, owner or job" value={text} onText={(q) => change({ q }, { typed: true })} />
@@ -71,7 +75,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             <div className="title-row">
               <h2>
                 {node.id} <State state={node.health} tone={healthTone[node.health]} />{" "}
-                {node.admission !== "OPEN" && <State state={node.admission} tone={admissionTone[node.admission]} />}
+                {node.admission !== "OPEN" && <State state={admissionText[node.admission]} tone={admissionTone[node.admission]} />}
               </h2>
               {admin && (
                 <div className="actions">
@@ -82,19 +86,19 @@ export function Nodes({ admin }: { admin: boolean }) {
                         onClick={pressed(node.id, "cordon")}
                         title="Start no new tasks here. Running tasks go on."
                       >
-                        Cordon
+                        Close for new tasks
                       </button>
                       <button
                         disabled={act.busy}
                         onClick={pressed(node.id, "drain")}
                         title="Start no new tasks here, and show when the last running task has ended."
                       >
-                        Drain
+                        Close and empty
                       </button>
                     </>
                   ) : (
                     <button disabled={act.busy} onClick={pressed(node.id, "uncordon")}>
-                      Uncordon
+                      Open again
                     </button>
                   )}
                 </div>

@@ -7,6 +7,7 @@ import { Empty, useNow, useTitle } from "../components/basics";
 import { RunningTable } from "../components/bookings";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
+import { HelpLink } from "../components/help-link";
 import { Trouble, shows } from "../components/kept-answer";
 import { numberIn, textIn } from "../domain/address";
 import { found, lastOffset } from "../domain/queue";
@@ -43,7 +44,10 @@ export function QueueView({ user }: { user: User }) {
   return (
     <>
       <div className="title-row">
-        <h1>Queue</h1>
+        <div className="helped">
+          <h1>Queue</h1>
+          <HelpLink topic="waiting" />
+        </div>
         <div className="filters">
           <label>
             <input

@@ -65,7 +65,7 @@ export function SignIn({ over = false, name = "", onSignedIn }: { over?: boolean
       </button>
     </form>
   );
-  if (!over) return <div className="lonely">{form}</div>;
+  if (!over) return <main className="lonely">{form}</main>;
   return (
     <dialog ref={dialog} onCancel={(e) => e.preventDefault()}>
       {form}

@@ -8,6 +8,7 @@ import { useSuggestions } from "../api/suggestions";
 import { Problems, Sentence, useTitle } from "../components/basics";
 import { CodeFieldset } from "../components/code-field";
 import { Editor, type EditorHandle } from "../components/editor";
+import { HelpLink } from "../components/help-link";
 import { StartPreview } from "../components/start-preview";
 import { TaskFields } from "../components/task-fields";
 import { type Draft, forgetDraft, loadDraft, saveDraft } from "../domain/draft";
@@ -144,7 +145,10 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
   return (
     <>
       <div className="title-row">
-        <h1>Submit a job</h1>
+        <div className="helped">
+          <h1>Submit a job</h1>
+          <HelpLink topic="job-file" />
+        </div>
         <div className="tabs" role="tablist" aria-label="How to write it">
           <button role="tab" aria-selected={draft.tab === "form"} onClick={() => change({ tab: "form" })}>
             Form

@@ -86,7 +86,7 @@ export function Trash() {
                     <button
                       className="small"
                       disabled={busy}
-                      aria-label={`Delete ${placeOf(item)} for good`}
+                      aria-label={`Delete for good: ${placeOf(item)}`}
                       onClick={(e) => firstPress(e) && forget.run(item.id)}
                     >
                       Delete for good

@@ -132,7 +132,7 @@ def page(folder: Path, files: Iterable[tuple[str, bytes]]) -> StaticPage:
     for name, content in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    return StaticPage(folder)
+    return StaticPage(folder, folder / "no-docs")
 
 
 def test_the_page_goes_out_packed_and_is_asked_for_by_its_tag(tmp_path: Path) -> None:

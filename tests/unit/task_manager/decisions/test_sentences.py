@@ -139,7 +139,7 @@ def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
     assert [start.task.name for start in large.started] == ["small"]
     assert (seen.place, words(seen)) == (5, ["reserved_for_larger_task"])
     assert (beyond.place, words(beyond)) == (0, ["behind_higher_priority"])
-    assert beyond.reasons[0].sentence.startswith("The pass looked at 4 tasks, the most that it may")
+    assert beyond.reasons[0].sentence.startswith("The scheduler looked at 4 tasks, the most that it may at a time")
     assert beyond.started[0].ahead
     assert "was ahead of" in sentences(beyond)["small"]
     assert [(r.word, r.sentence) for r in held.reasons] == [
@@ -158,8 +158,10 @@ def test_what_there_was_room_for_but_was_not_looked_at_is_told_so() -> None:
     log.step()
     said = log.of("t3")
     assert said.place == 0
-    assert [r.sentence for r in said.reasons] == ["The pass had started 2 tasks, the most that one pass may start."]
-    assert sentences(said)["t0"].startswith(f"{tid('t0')} was ahead of {tid('t3')}: their keys are equal, and")
+    assert [r.sentence for r in said.reasons] == [
+        "The scheduler had started 2 tasks, the most that it may start at a time."
+    ]
+    assert sentences(said)["t0"].startswith(f"{tid('t0')} was ahead of {tid('t3')}: their order numbers are equal, and")
 
 
 class Truth(Log):

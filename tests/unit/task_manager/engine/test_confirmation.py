@@ -55,7 +55,7 @@ async def test_a_machine_that_is_heard_can_not_be_declared_lost(rig: TaskManager
     for health in NodeHealth:
         await one_gpu(rig, health)
         await rig.beat("n1")
-        with pytest.raises(Conflict, match=r"The machine n1 answers.*cordon or drain it, cancel its tasks"):
+        with pytest.raises(Conflict, match=r"The machine n1 answers.*close it for new work, cancel its tasks"):
             await rig.engine.submit(NodeDeclaredLost(N1, "root"))
     await rig.settle()
     assert rig.running() == [FIRST]
@@ -80,7 +80,7 @@ async def test_a_machine_that_was_declared_lost_gets_nothing_before_it_is_heard(
     await one_gpu(rig)  # heard by ResourceManager first
     await rig.advance(1)
     assert rig.running() == []
-    assert await why(rig, "t") == ["n1 was declared lost and has sent no heartbeat since."]
+    assert await why(rig, "t") == ["n1 was declared lost and has not answered since."]
     await rig.beat("n1", incarnation=2, live=())
     assert rig.running() == [OTHER]  # whose start was promised
 

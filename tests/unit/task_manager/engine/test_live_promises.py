@@ -165,7 +165,7 @@ async def test_a_start_that_is_late_without_a_known_cause_is_logged(
         assert [a.task.name for a in rig.running()] == ["waits"]
         (told,) = [record for record in caplog.records if record.getMessage().startswith("promise.")]
         assert told.getMessage() == "promise.missed"
-        assert told.__dict__["fields"]["cause"] == "TaskManager was not running when it was due"
+        assert told.__dict__["fields"]["cause"] == "Headway's scheduler was not running when it was due"
 
 
 @pytest.mark.parametrize("word", ["a report", "a heartbeat without it", "a heartbeat with it"])

@@ -184,7 +184,7 @@ async def test_a_task_that_lives_keeps_its_job(rig: TaskManagerRig) -> None:
     await rig.nodes(a_node("n1", gpus=1))
     await rig.enqueue(a_task("t", job="j1"))
     reply = await remove(rig, "j1")
-    assert dict(reply.waits) == {"j1": "Its task t has not ended at TaskManager."}
+    assert dict(reply.waits) == {"j1": "The scheduler has not noted the end of its task t yet."}
     assert (await left(rig, "j1"))[2] == 1
 
 

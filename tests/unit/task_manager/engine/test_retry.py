@@ -17,7 +17,7 @@ from task_manager.model import Task
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, a_node, a_task, a_task_manager
 
-LOST = EndReason(EndWord.NODE_LOST, detail="n1 was silent for longer than its lease.")
+LOST = EndReason(EndWord.NODE_LOST, detail="n1 was silent for longer than Headway waits.")
 SETTING = RetrySettings(platform_retries=2, loss_retries=3)
 
 

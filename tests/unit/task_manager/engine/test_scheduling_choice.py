@@ -141,7 +141,11 @@ async def test_the_constant_of_log_aging_is_that_of_the_tasks_arrival_and_surviv
     [
         ("lottery", None, "There is no scheduling policy 'lottery'; there are"),
         ("log_aging:d=2", None, "Policy 'log_aging' has no parameter 'd'; it has c, means."),
-        ("fifo", "loose", "There is no discipline 'loose'; there are conservative, easy, greedy, strict, and default."),
+        (
+            "fifo",
+            "loose",
+            "There is no overtaking rule 'loose'; there are conservative, easy, greedy, strict, and default.",
+        ),
     ],
 )
 async def test_what_is_unknown_is_refused_and_changes_nothing(

@@ -254,7 +254,7 @@ async def test_while_its_ticket_can_not_be_taken_back_it_is_not_said_to_be_gone(
     one.rig.runtime.not_taken.add(one.attempt)
     one.begin()
     await one.rig.clock.advance(61)
-    assert (await one.end()).reason.detail == "It could not be killed on worker gpu-1."
+    assert (await one.end()).reason.detail == "It could not be killed on the machine gpu-1."
 
 
 async def test_an_end_that_was_written_down_counts_though_its_life_crashed(

@@ -222,7 +222,7 @@ async def test_what_cannot_be_killed_is_final_after_a_bound_and_keeps_what_it_ho
     await one.rig.clock.advance(120)
     end = await one.end()
     assert (end.kind, end.reason.word) == ("LOST", "platform_error")
-    assert "could not be killed on worker gpu-1" in end.reason.detail
+    assert "could not be killed on the machine gpu-1" in end.reason.detail
     assert one.record.unsafe
     one.rig.runtime.unkillable = False
     await one.rig.clock.advance(60)

@@ -437,7 +437,7 @@ async def test_no_room_is_said_with_numbers_and_what_is_needed_stays(opened: Ope
     kept.world.other_bytes = 97 * GIB
     with pytest.raises(NotEnoughDisk) as caught:
         await kept.prepare(market(3))
-    want = "Not enough disk on worker gpu-1 for the image lab/tool:3: it needs 3.0GiB, and 1.0GiB are free"
+    want = "Not enough disk on the machine gpu-1 for the image lab/tool:3: it needs 3.0GiB, and 1.0GiB are free"
     assert str(caught.value) == want
     assert caught.value.elsewhere
     assert (kept.world.removed, kept.world.loads) == ([], ["lab/tool:1", "lab/tool:2"])

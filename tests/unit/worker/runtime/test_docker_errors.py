@@ -49,7 +49,9 @@ def test_refusals_of_a_start(status: int, text: str, want_word: EndWord, want_el
 def test_a_missing_toolkit_names_the_worker() -> None:
     """GPU-01."""
     error = an_error(500, 'could not select device driver "nvidia" with capabilities: [[gpu]]')
-    assert "toolkit) is not installed on worker n1" in start_refusal(error, node="n1", image="x", gpus=True).message
+    assert (
+        "toolkit) is not installed on the machine n1" in start_refusal(error, node="n1", image="x", gpus=True).message
+    )
 
 
 def test_without_gpus_nothing_is_the_toolkits_fault() -> None:

@@ -19,7 +19,7 @@ _NODE, _CARD, _IMAGE, _UNSURE = GpuFaultKind.NODE, GpuFaultKind.CARD, GpuFaultKi
     ("text", "kind", "words"),
     [
         ('could not select device driver "nvidia" with capabilities: [[gpu]]', _NODE, "nvidia-ctk runtime configure"),
-        ("unknown or invalid runtime name: nvidia", _NODE, "not installed on worker n1"),
+        ("unknown or invalid runtime name: nvidia", _NODE, "not installed on the machine n1"),
         ('exec: "nvidia-container-runtime-hook": executable file not found in $PATH', _NODE, "not installed"),
         ("fork/exec /usr/bin/nvidia-container-runtime-hook: no such file or directory", _NODE, "not installed"),
         ("CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all", _NODE, "nvidia-ctk cdi generate"),
