@@ -19,6 +19,7 @@ from . import (
     interleavings,
     listing,
     partitions,
+    promises,
     scheduling,
     services,
     simulation,
@@ -54,10 +55,11 @@ ALL = {
     "fuzz": fuzz.fuzz,
     "images_in_the_way": images_in_the_way.images_in_the_way,
     "partitions": partitions.partitions,
+    "promises": promises.promises,
 }
 NEED_ROOT = {"start", "homes", "ahead", "many", "images", "deaths", "images_in_the_way", "partitions"}
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths", "fuzz", "images_in_the_way", "interleavings", "partitions"}
+BY_NAME = {"deaths", "fuzz", "images_in_the_way", "interleavings", "partitions", "promises"}
 
 
 def main() -> int:

@@ -248,6 +248,7 @@ def place(entry: tm.QueueEntry) -> s.Place:
         terms=dict(entry.terms),
         estimated_start_at=if_set(entry, "estimated_start"),
         promised_start_at=if_set(entry, "promised_start"),
+        first_promised_start_at=if_set(entry, "first_promised_start"),
         estimate_rough=entry.estimate_rough,
     )
 
@@ -298,6 +299,7 @@ def queue_entry(entry: tm.QueueEntry) -> s.QueueEntry:
         terms=dict(entry.terms),
         estimated_start_at=if_set(entry, "estimated_start"),
         promised_start_at=if_set(entry, "promised_start"),
+        first_promised_start_at=if_set(entry, "first_promised_start"),
         waits=waits(entry.reasons),
         estimate_rough=entry.estimate_rough,
     )
@@ -350,6 +352,9 @@ def scheduling(message: tm.Scheduling) -> s.Scheduling:
         discipline_set_at=if_set(message, "discipline_set_at"),
         failure=message.failure,
         contradictions=list(message.contradictions),
+        promises=message.promises or "settled",
+        promised=message.promised,
+        slack_s=message.slack_s,
     )
 
 

@@ -37,7 +37,7 @@ from .limits import AdmissionLimits, ShortTaskReserve
 from .order import policy
 from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, NodeSourcePeer, WorkerConnections
-from .planning.pass_model import Discipline
+from .planning.pass_model import Discipline, PromiseRule
 from .planning.placement import CpuTasks
 from .ports import NodeSource, Workers
 from .servicer import TaskManagerService
@@ -94,6 +94,7 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
         policy=mine.policy,
         policy_defaults=parameters(config),
         decisions_days=mine.decisions_days,
+        promises=PromiseRule(mine.promises),
         reserved=mine.reserved_tasks,
         compare_at_start=True,
         limits=_limits_of(config),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
 from .limits import AdmissionLimits
-from .planning.pass_model import Discipline
+from .planning.pass_model import Discipline, PromiseRule
 from .planning.placement import CpuTasks
 
 
@@ -24,6 +24,7 @@ class TaskManagerSettings:
     decisions_days: int = 7  # how long the decision log is kept; 0: there is none
     # New tasks that can't start anyway cause at most one pass in this time; 0: each of them causes one.
     arrivals_s: float = 0.2
+    promises: PromiseRule = PromiseRule.SETTLED  # when a start is promised
     reserved: int = 200  # so many waiting tasks have a reservation
     limits: AdmissionLimits = field(default_factory=AdmissionLimits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT

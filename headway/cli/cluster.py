@@ -89,6 +89,9 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
     if any(scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")):
         for line in _scheduling_lines(scheduling):
             click.echo(line)
+    if scheduling.get("promises") == "late" and scheduling["promised"]:
+        later = span(max(1, round(scheduling["slack_s"])))
+        click.echo(f"{counted(scheduling['promised'], 'start')} promised, on average {later} later than estimated")
     now = time.time()
     _show_running(answer.get("running", []), answer.get("running_matching", 0), now)
     rows = [

@@ -53,6 +53,8 @@ def place_line(place: dict[str, Any], now: float) -> str:
         line += ", a rough estimate"
     if place["promised_start_at"] is not None:
         line += f", no later than {promised(place, now)}"
+        first = place.get("first_promised_start_at")
+        line += "" if first is None else f" (promised first: {clock(first, now)})"
     return line
 
 

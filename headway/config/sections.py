@@ -241,6 +241,11 @@ class TaskManagerSection(Section):
         default="conservative",
         description="which waiting tasks get a reservation, and who may start before them (docs/scheduling.md)",
     )
+    promises: Literal["settled", "late"] = Field(
+        default="settled",
+        description="conservative: when a start is promised. `settled`: once nobody new can come ahead any more. "
+        "`late`: to every task at once, with slack (docs/scheduling.md)",
+    )
     reserved_tasks: int = Field(
         default=200, ge=1, le=10_000, description="conservative: how many waiting tasks have a reservation"
     )
@@ -259,6 +264,12 @@ class TaskManagerSection(Section):
         default=1.0,
         gt=0,
         description="aging_sjf: weight of a second of waiting; the same as `policy` with `aging_sjf:gamma=…`",
+    )
+    mean_timeouts: float = Field(
+        default=12.0,
+        ge=0,
+        description="log_aging: a timeout ten times as long costs so many mean timeouts of waiting (of the last 2,000 "
+        "tasks that came); the same as `policy` with `log_aging:means=…`",
     )
     cpu_tasks_on_gpu_nodes: Literal["last_resort", "always", "never"] = Field(
         default="last_resort", description="whether tasks without GPUs may use nodes with GPUs"

@@ -31,6 +31,9 @@ class QueueEntry(ApiResponse):
     terms: dict[str, float]
     estimated_start_at: float | None
     promised_start_at: float | None = Field(description="no later than; null: nothing is promised (yet)")
+    first_promised_start_at: float | None = Field(
+        None, description="what was promised first; null: the promise has not fallen since"
+    )
     waits: list[Wait]
     estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
 
@@ -50,6 +53,9 @@ class Scheduling(ApiResponse):
     contradictions: list[str] = Field(
         description="limits that rule something out for good with the GPUs that there are, as sentences"
     )
+    promises: str = Field("settled", description="when a start is promised: `settled`, `late` (docs/scheduling.md)")
+    promised: int = Field(0, description="so many starts are promised now")
+    slack_s: float = Field(0.0, description="by how much they are later than estimated, on average")
 
 
 class Queue(ApiResponse):

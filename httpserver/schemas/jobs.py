@@ -108,6 +108,9 @@ class Place(ApiResponse):
     terms: dict[str, float] = Field(description="of its priority: alpha_p, beta_t, gamma_t, waited_s")
     estimated_start_at: float | None
     promised_start_at: float | None = Field(description="no later than")
+    first_promised_start_at: float | None = Field(
+        None, description="what was promised first; null: the promise has not fallen since"
+    )
     estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
 
 

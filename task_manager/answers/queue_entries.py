@@ -15,6 +15,7 @@ from ..model import Shape, Task
 from ..planning.limit_checks import ruled_out
 from ..planning.overtaking import OvertakingPromises
 from ..planning.placement import FreeResources
+from ..planning.promises import shown_first_promise
 from ..planning.reasons import explain
 from ..settings import TaskManagerSettings
 from . import scheduling_view
@@ -84,7 +85,7 @@ class QueueEntries:
             ahead=max(0, position - 1),
             pause_s=state.pause_s(task, self._mono),
             wait=plan.wait_of(task) if plan is not None else None,
-            promised=task.id in state.reservations,
+            promised=pass_input.is_promised(state, task.id),
             may_still_run=gates.why_closed(
                 state.gates, state.nodes_for_gates, task.id, now_s=self._mono, settings=self._settings.leases
             ),
@@ -95,7 +96,8 @@ class QueueEntries:
         moved = state.moved_promises.get(task.id)
         if moved is not None:
             place = state.reservations.get(task.id) or (plan.reservations.get(task.id) if plan is not None else None)
-            found.append(explain.moved_promise_reason(moved, None if place is None else place.start_s))
+            start_s = None if place is None else place.start_s if place.promised_s is None else place.promised_s
+            found.append(explain.moved_promise_reason(moved, start_s))
         return found
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:
@@ -108,3 +110,6 @@ class QueueEntries:
         promised = pass_input.promised_start(state, task.id, now=now, mono=mono)
         if promised is not None:
             entry.promised_start = promised
+            first = shown_first_promise(state.reservations[task.id], now=now, mono=mono)
+            if first is not None:
+                entry.first_promised_start = first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
@@ -14,7 +15,8 @@ from headway.states import Admission, NodeHealth
 from ..limits import AdmissionLimits, ShortTaskReserve
 from ..model import Condition, Gpu, Node, Shape, Task
 from ..planning.bookings import Booking, Reservation
-from ..planning.pass_model import Discipline, PassSettings, Placement, Wait, WaitCause
+from ..planning.changes import Change
+from ..planning.pass_model import Discipline, PassSettings, Placement, PromiseRule, Wait, WaitCause
 from ..planning.placement import CpuTasks
 from .frames import Frame, FrameHeader, FrameNodeCapacity, FrameTask
 
@@ -42,6 +44,8 @@ def encode(now: Frame, before: Frame | None) -> bytes:
         number = {task_id: i for i, task_id in enumerate(sorted(now.tasks))}
         data["order"] = [number[task_id] for task_id in now.order]
         data["numbers"] = [[number[task_id], value] for task_id, value in now.numbers.items()]
+    if now.changes:
+        data["changes"] = [_change(change) for change in now.changes]
     if now.outlived:
         data["outlived"] = [_key(task_id) for task_id in now.outlived]
     return zlib.compress(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode(), _LEVEL)
@@ -78,6 +82,7 @@ def decode(blob: bytes, before: Frame | None) -> Frame:
         order=tuple(ids[i] for i in data.get("order", ())),
         numbers={ids[i]: key for i, key in data.get("numbers", ())},
         outlived=tuple(_task_key(row) for row in data.get("outlived", ())),
+        changes=tuple(_change_of(row) for row in data.get("changes", ())),
     )
 
 
@@ -134,6 +139,7 @@ def _settings_of(data: Mapping[str, Any]) -> PassSettings:
         **{field.name: limits[field.name] for field in fields(AdmissionLimits) if field.name in limits}
     )
     given["discipline"] = Discipline(data["discipline"])
+    given["promises"] = PromiseRule(data.get("promises", "settled"))  # versions before knew no other
     given["cpu_tasks"] = CpuTasks(data["cpu_tasks"])
     return PassSettings(**given)
 
@@ -201,6 +207,23 @@ def _node_of(node_id: NodeId, row: list[Any]) -> Node:
     )  # fmt: skip
 
 
+def _change(change: Change) -> list[Any]:
+    task_id, until_s = change.task_id, change.until_s
+    return [
+        change.cause, change.node_id, None if task_id is None else _key(task_id),
+        until_s if math.isfinite(until_s) else None, None if change.node is None else _node(change.node),
+    ]  # fmt: skip
+
+
+def _change_of(row: list[Any]) -> Change:
+    cause, node, task_id, until_s, was = row
+    node_id = NodeId(node)
+    return Change(
+        cause, node_id, None if task_id is None else _task_key(task_id), -math.inf if until_s is None else until_s,
+        None if was is None else _node_of(node_id, was),
+    )  # fmt: skip
+
+
 def _left(left: FrameNodeCapacity) -> list[Any]:
     return [left.order, left.cpu_centi, left.memory_bytes, left.free, left.used, left.closed]
 
@@ -223,13 +246,14 @@ def _booking_of(task_id: TaskId, row: list[Any]) -> Booking:
 
 
 def _place(place: Reservation) -> list[Any]:
-    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.first_promised_at]
+    row = [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.first_promised_at]
+    return row if place.first_promised_s is None else [*row, place.first_promised_s, place.first_wait_s]
 
 
 def _place_of(_: TaskId, row: list[Any]) -> Reservation:
-    node_id, gpus, start_s, duration_s, promised_s, *given_at = row  # old frames have none
+    node_id, gpus, start_s, duration_s, promised_s, *first = row  # old frames have none
     kinds = tuple((kind, count) for kind, count in gpus)
-    return Reservation(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
+    return Reservation(NodeId(node_id), kinds, start_s, duration_s, promised_s, *first)
 
 
 def _wait(wait: Wait) -> list[Any]:

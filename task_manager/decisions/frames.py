@@ -16,6 +16,7 @@ from ..order.policy import ClusterView, Key, Policy, View, sort_key
 from ..order.queue import TaskQueue
 from ..planning import promises
 from ..planning.bookings import Booking, Reservation
+from ..planning.changes import Change
 from ..planning.pass_model import PassInput, PassSettings, Placement, Plan, Wait
 from ..planning.placement import FreeResources
 from ..planning.scheduling_pass import plan_pass
@@ -78,6 +79,7 @@ class Frame:
     order: tuple[TaskId, ...]  # of the tasks, under a policy that sorts the queue anew
     numbers: Mapping[TaskId, float]  # keys under such a policy: of the first tasks, and of those that started
     outlived: tuple[TaskId, ...]  # running tasks beyond the end of their booking, in the order of the pass
+    changes: tuple[Change, ...] = ()  # what left less room than the pass before saw
 
 
 def frame_of(inp: PassInput, new_plan: Plan, policy: str) -> Frame:
@@ -120,6 +122,10 @@ def frame_of(inp: PassInput, new_plan: Plan, policy: str) -> Frame:
         order=order,
         numbers=numbers,
         outlived=tuple(booking.task_id for booking in inp.running if booking.until_s <= inp.now_s),
+        changes=tuple(
+            change if change.node is None else replace(change, node=_bare(change.node, images))
+            for change in inp.changes
+        ),
     )  # fmt: skip
 
 
@@ -174,6 +180,7 @@ def pass_input_of(frame: Frame) -> PassInput:
         view=ClusterView(head.gpus, head.waiting_gpu_s),
         settings=head.settings,
         last_used=_last_used(frame),
+        changes=frame.changes,
     )
 
 

@@ -88,8 +88,9 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[PromiseDelay]:
         if task_id in starting:
             continue
         place = plan.promised.get(task_id) or plan.reservations.get(task_id)
-        if place is None or place.start_s > promised_s + _SLACK_S:
-            moved.append(PromiseDelay(task_id, promised_s, None if place is None else place.start_s))
+        start_s = None if place is None else max(place.start_s, place.promised_s or place.start_s)
+        if start_s is None or start_s > promised_s + _SLACK_S:
+            moved.append(PromiseDelay(task_id, promised_s, start_s))
     return moved
 
 

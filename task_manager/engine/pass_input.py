@@ -39,6 +39,7 @@ def pass_settings(settings: TaskManagerSettings) -> PassSettings:
     return PassSettings(
         discipline=settings.discipline,
         reserved=settings.reserved,
+        promises=settings.promises,
         start_limit_s=min(settings.start_limit_s, settings.booked_start_s),
         stop_limit_s=min(settings.stop_limit_s, settings.booked_stop_s),
         limits=settings.limits,
@@ -52,22 +53,24 @@ def _pass_input(
 ) -> PassInput:
     """The input of a pass of this turn. ``at_s``: for that moment by the boot clock, which may be later."""
     wanted, at_s = pass_settings(settings), state.mono if at_s is None else at_s
+    running = [
+        booking(attempt, state.tracking[key], state.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
+        for key, attempt in state.attempts.items()
+    ]
     return PassInput(
         now_s=state.mono,
         wall_s=state.now,
         queue=state.queue,
         tasks=state.tasks,
         free_resources=list(rooms),
-        running=[
-            booking(attempt, state.tracking[key], state.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
-            for key, attempt in state.attempts.items()
-        ],
+        running=running,
         reservations=state.reservations,
         policy=state.policy,
         view=ClusterView(state.gpus, state.queue.waiting_gpu_s),
         settings=wanted,
         last_used=state.gpu_last_used,
         ahead_s=state.ahead_s,
+        changes=state.seen.changes(running, state.nodes, state.mono) if state.seen and state.reservations else (),
     )
 
 
@@ -149,6 +152,12 @@ def estimated_start(
     if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough
+
+
+def is_promised(state: EngineState, task_id: TaskId) -> bool:
+    """Whether the waiting task is promised a start now."""
+    place = state.reservations.get(task_id)
+    return place is not None and place.promised_s is not None
 
 
 def promised_start(state: EngineState, task_id: TaskId, *, now: float, mono: float) -> float | None:

@@ -12,6 +12,7 @@ from headway.states import AttemptState, TaskEventKind, TaskState
 from ..decisions.frames import frame_of
 from ..model import Attempt
 from ..planning.bookings import MovedPromise
+from ..planning.changes import Seen
 from ..planning.disciplines import rough_estimates
 from ..planning.pass_model import Placement, Plan
 from ..planning.promises import PASS_S
@@ -43,7 +44,7 @@ def run_pass(turn: Turn) -> None:
     moved = _moved(state, new_plan)
     for placement in new_plan.placements:
         _place(turn, placement)
-    state.put_reservations(new_plan.promised, moved)
+    state.put_reservations({**new_plan.promised, **new_plan.owed}, moved, Seen.of(snapshot, new_plan))
     state.plan, state.planned_s = new_plan, state.mono
     state.next_pass_s = state.mono if new_plan.more else new_plan.next_wake_s
     # A placement is no reason for another pass: it frees nothing.

@@ -20,7 +20,9 @@ from ..limits import AdmissionLimits
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
+from ..order.recent_timeouts import RecentTimeouts
 from ..planning.bookings import MovedPromise, Reservation
+from ..planning.changes import Seen
 from ..planning.pass_model import Plan
 from ..planning.placement import FreeResources, why_closed
 from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
@@ -62,12 +64,14 @@ class EngineState:
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
         self.tracking: dict[TaskId, AttemptTracking] = {}
         self.held: dict[TaskId, None] = {}
+        self.recent_timeouts = RecentTimeouts()
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
-        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock
+        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock; not all are promised
         self.moved_promises: dict[TaskId, MovedPromise] = {}  # promises to waiting tasks that no longer hold
         self.ordered_at = -math.inf  # wall clock: since when this policy orders the queue, as far as is known
         self.plan: Plan | None = None  # of the last pass, for pages
+        self.seen: Seen | None = None  # what the last pass saw; None: there was none since the start
         self.planned_s = -math.inf  # boot clock: when that was
         self.next_pass_s: float | None = None  # boot clock: when the next pass is due even if nothing happens
         self.nodes: dict[NodeId, Node] = {}
@@ -129,6 +133,12 @@ class EngineState:
         self._set_task(task.id, None if task.ended else task)
         self._undo.append(lambda: self._set_task(task.id, before))
 
+    def note_arrival(self, timeout_s: float) -> float:
+        """A task of this timeout comes. Returns the mean timeout of the last ones, with its own."""
+        fallen = self.recent_timeouts.add(timeout_s)
+        self._undo.append(lambda: self.recent_timeouts.take_back(fallen))
+        return self.recent_timeouts.mean_s
+
     def put_attempt(self, attempt: Attempt) -> None:
         """Stores an attempt as it is now; an attempt that has ended gives back its resources.
 
@@ -183,16 +193,16 @@ class EngineState:
         self._undo.append(back)
 
     def put_reservations(
-        self, reservations: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]
+        self, reservations: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise], seen: Seen | None
     ) -> None:
-        """Stores what a pass decided: these reservations and moved promises, and no others."""
-        before = self.reservations, self.moved_promises
+        """Stores what a pass decided: these reservations and moved promises, and no others. ``seen``: what it saw."""
+        before = self.reservations, self.moved_promises, self.seen
         _collect_changes(self.dirty_reservations, self.reservations, reservations)
         _collect_changes(self.dirty_moved_promises, self.moved_promises, moved)
-        self.reservations, self.moved_promises = dict(reservations), dict(moved)
+        self.reservations, self.moved_promises, self.seen = dict(reservations), dict(moved), seen
 
         def back() -> None:
-            self.reservations, self.moved_promises = before
+            self.reservations, self.moved_promises, self.seen = before
 
         self._undo.append(back)
 

@@ -223,6 +223,10 @@ class TaskQueue:
         """The keys of the runnable tasks, in order (`task_id_of`)."""
         return iter(self._ready)
 
+    def ready_behind(self, key: Key) -> Iterator[TaskId]:
+        """The ids of the runnable tasks behind this key, in order."""
+        return (task_id_of(one) for one in self._ready.irange(key, inclusive=(False, True)))
+
     @property
     def ready_count(self) -> int:
         """How many tasks are runnable."""

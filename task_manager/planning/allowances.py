@@ -14,17 +14,9 @@ from headway.ids import TaskId
 
 from ..limits import AdmissionLimits
 from ..model import Task
-from .bookings import Booking, Reservation
+from .bookings import Booking, Reservation, until_of
 from .pass_model import LimitHold, Wait, WaitCause
-from .step_functions import StartBounds, cut
-
-# Nobody knows when an attempt that runs beyond its booking will end. It is taken to end so many seconds from now.
-OUTLIVED_S = 60.0
-
-
-def until_of(booking: Booking, now_s: float) -> float:
-    """When the resources of a live attempt are taken to be free again."""
-    return booking.until_s if booking.until_s > now_s else now_s + OUTLIVED_S
+from .step_functions import StartBounds, Window, cut, spans
 
 
 class Allowance:
@@ -86,6 +78,10 @@ class Allowance:
         """The first start from ``after_s`` on with so many GPUs for so long; None: there is none."""
         start_s = self._first_start(gpus, duration_s, after_s, math.inf)
         return start_s if start_s < math.inf else None
+
+    def spans_with(self, gpus: int, until_s: float) -> list[Window]:
+        """The longest spans that begin by ``until_s`` in which so many GPUs are left, in order."""
+        return spans(self._times, [(self._free, gpus)], until_s)
 
     def might_start_earlier(self, gpus: int, duration_s: float, start_s: float) -> bool:
         """Whether what is booked from ``start_s`` on could start earlier without its own booking."""

@@ -13,6 +13,9 @@ from headway.ids import NodeId, TaskId
 
 from ..model import Gpu, Shape
 
+# Nobody knows when an attempt that runs beyond its booking will end. It is taken to end so many seconds from now.
+OUTLIVED_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -27,6 +30,9 @@ class Reservation:
     duration_s: float  # timeout, the platform's limits for start and stop, and a reserve for retries
     promised_s: float | None = None  # the task is promised to start no later; None: it is only an estimate
     first_promised_at: float | None = None  # when a start was first promised, in epoch seconds by the wall clock
+    # Of a promise with slack (`late_places`): what was promised first, and how far ahead that was.
+    first_promised_s: float | None = None
+    first_wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,11 @@ class Booking:
     timeout_s: float
     until_s: float  # it has surely ended by then
     end_unconfirmed: bool = False  # it must have ended by now, but its Worker has not confirmed that yet
+
+
+def until_of(booking: Booking, now_s: float) -> float:
+    """When the resources of a live attempt are taken to be free again."""
+    return booking.until_s if booking.until_s > now_s else now_s + OUTLIVED_S
 
 
 def kind_of(gpu: Gpu) -> str:

@@ -11,7 +11,7 @@ duration, beside everything booked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from headway.ids import NodeId, TaskId
@@ -22,7 +22,7 @@ from ..order.queue import task_id_of
 from . import promises
 from .bookings import Reservation
 from .candidates import Candidates
-from .node_timelines import EarliestStart, NodeTimelines
+from .node_timelines import EarliestStart
 from .pass_model import (
     Discipline,
     DroppedPromise,
@@ -41,21 +41,23 @@ _EASY_FILLED = 200
 class PassRunner:
     """One pass while it runs. ``run`` may be called once."""
 
-    def __init__(self, snapshot: PassInput) -> None:
+    def __init__(self, snapshot: PassInput, lost: Mapping[TaskId, promises.LostReservation] | None = None) -> None:
+        """``lost``: stored reservations that were delayed or dropped before this pass (`delays`)."""
         self.snapshot = snapshot
         self.settings = snapshot.settings
         self.now_s = snapshot.now_s
-        self.timelines = NodeTimelines(
-            snapshot.now_s, snapshot.free_resources, snapshot.running, limits=self.settings.limits,
-            gpus=snapshot.view.gpus, cpu_tasks=self.settings.cpu_tasks, last_used=snapshot.last_used,
-        )  # fmt: skip
+        self.timelines = promises.timelines_of(snapshot)
         self.placements: dict[TaskId, Placement] = {}
         self.reservations: dict[TaskId, Reservation] = {}
         self.waits: dict[TaskId, Wait] = {}
         self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape is slow
         self.keys: list[Key] = []  # of the tasks that were looked at for a reservation
         # Stored reservations that were not looked at yet, and those that were lost.
-        self.stored, self.lost = promises.book_stored(snapshot, self.timelines)
+        booked = promises.book_stored(snapshot, self.timelines)
+        self.all_fit = booked is not None  # if not, the pass must not run
+        self.stored, gone = booked or ({}, {})
+        self.lost = {**gone, **(lost or {})}
+        self._owed = {task_id: place for task_id, place in self.stored.items() if place.promised_s is None}
         self._candidates = Candidates(
             snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )
@@ -78,9 +80,11 @@ class PassRunner:
             self.reserve(settings.reserved)
             self._more = self._more or self._freed  # tasks ahead of the one that freed them may start earlier now
         elif discipline is Discipline.EASY:
+            self._reserve_owed()
             self.reserve(1)
             self._fill_up(min(settings.filled, _EASY_FILLED))
         else:
+            self._reserve_owed()
             self.reserve(settings.reserved)
             self._fill_up(settings.filled)
         return self._plan()
@@ -110,6 +114,11 @@ class PassRunner:
                 looked += 1
                 booked += task.id in self.reservations
         self._keep_stored()
+
+    def _reserve_owed(self) -> None:
+        """Those who lost a promise to an attempt that ran on are looked at first, in the order of their places."""
+        for task_id in sorted(self._owed, key=lambda task_id: (self._owed[task_id].start_s, task_id)):
+            self._reserve(self.snapshot.tasks[task_id])
 
     def _in_turn(self) -> Iterator[Task]:
         """The tasks that may get a reservation, in order.
@@ -160,7 +169,7 @@ class PassRunner:
             timelines.remove(task, old)
         spread = self.settings.discipline is Discipline.EASY
         earliest = timelines.earliest_start(task, duration_s, after_s=self._floor_s, spread=spread)
-        if old is not None and (earliest is None or earliest.start_s >= old.start_s):
+        if old is not None and not self._is_better(earliest, old):
             self._stay(task, old)
             return
         if earliest is None:
@@ -174,9 +183,22 @@ class PassRunner:
             return
         self._explain(task, earliest.node.id, duration_s)
         reservation = timelines.book(task, earliest, duration_s)
-        if old is not None:
-            reservation = replace(reservation, promised_s=reservation.start_s, first_promised_at=old.first_promised_at)
-        self._keep(task, reservation)
+        self._keep(task, reservation if old is None else self._with_promise(reservation, old))
+
+    def _with_promise(self, reservation: Reservation, old: Reservation) -> Reservation:
+        """An earlier reservation of a task that had one. A promise so falls."""
+        return replace(
+            old,
+            node_id=reservation.node_id,
+            gpus=reservation.gpus,
+            start_s=reservation.start_s,
+            duration_s=reservation.duration_s,
+            promised_s=None if old.promised_s is None else reservation.start_s,
+        )
+
+    def _is_better(self, earliest: EarliestStart | None, old: Reservation) -> bool:
+        """Whether a task leaves its stored reservation for this start."""
+        return earliest is not None and earliest.start_s < old.start_s
 
     def _keep(self, task: Task, reservation: Reservation) -> None:
         """Notes the task's reservation. Under `strict` no task behind starts earlier, unless a limit holds this one."""
@@ -308,7 +330,6 @@ class PassRunner:
     # -- the plan ---------------------------------------------------------------------------------
 
     def _plan(self) -> Plan:
-        snapshot, greedy = self.snapshot, self.settings.discipline is Discipline.GREEDY
         binding = self.settings.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
         promised = {
             task_id: reservation
@@ -318,11 +339,19 @@ class PassRunner:
         wakes: list[float] = []
         if binding and self.settings.estimates:
             wakes += self._promise(promised)
-        wakes += [reservation.start_s for reservation in promised.values() if reservation.start_s > snapshot.now_s]
+        return self._made(promised, wakes)
+
+    def _made(self, promised: dict[TaskId, Reservation], wakes: list[float], *, all_promised: bool = False) -> Plan:
+        """The plan with these promises. ``wakes``: when another pass is due besides the starts of their places."""
+        snapshot, greedy = self.snapshot, self.settings.discipline is Discipline.GREEDY
+        owed = {t: place for t, place in self.reservations.items() if t in self._owed and t not in promised}
+        stored = (*promised.values(), *owed.values())
+        wakes += [reservation.start_s for reservation in stored if reservation.start_s > snapshot.now_s]
         return Plan(
             placements=tuple(self.placements.values()),
             no_room=frozenset(self.no_room.values()),
             promised=promised,
+            owed=owed,
             reservations={} if greedy else self.reservations,
             estimates={t: Estimate(reservation.start_s, rough=greedy) for t, reservation in self.reservations.items()},
             rough=rough_estimates(snapshot),
@@ -335,6 +364,7 @@ class PassRunner:
             looked_up_to=None if self._freed or self.placements else self._looked_up_to,
             cut=self._cut,
             rest=None if self._ahead is None else Wait(WaitCause.BEHIND, None, self._ahead),
+            all_promised=all_promised,
             limit_on=self.timelines.limit_beside_bookings(self.settings.duration_s),
         )
 
@@ -351,7 +381,8 @@ class PassRunner:
                 if closes_at is not None and closes_at > snapshot.steady_s + promises.SLACK_S:
                     later.append(snapshot.now_s + closes_at - snapshot.steady_s)
             elif len(promised) < self.settings.promised:
-                given = replace(reservation, promised_s=reservation.start_s, first_promised_at=snapshot.wall_s)
+                first_at = reservation.first_promised_at or snapshot.wall_s
+                given = replace(reservation, promised_s=reservation.start_s, first_promised_at=first_at)
                 promised[task_id] = self.reservations[task_id] = given
         return later
 

@@ -15,9 +15,7 @@ from headway.ids import NodeId, TaskId
 
 from .node_capacity import NodeCapacity, capacity_of
 from .placement import FreeResources
-from .step_functions import Cards, Change, StartBounds, Steps, cut, steps_from, time_of
-
-Window = tuple[float, float]  # from, up to
+from .step_functions import Cards, Change, StartBounds, Steps, Window, cut, spans, steps_from, time_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +76,11 @@ class NodeProfile:
     @property
     def id(self) -> NodeId:
         return self.free_now.node.id
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the ends of all that runs here are known: a start behind a guess is not promised."""
+        return self.outlived is None and self.end_unconfirmed is None
 
     # -- bookings ---------------------------------------------------------------------------------
 
@@ -212,6 +215,17 @@ class NodeProfile:
             and min(self._memory[first:last]) >= memory_bytes
             and all(min(self._cards[kind][first:last]) >= count for kind, count in cards)
         )
+
+    def spans_with(self, cpu_centi: int, memory_bytes: int, cards: Cards, until_s: float) -> list[Window]:
+        """The longest spans that begin by ``until_s`` in which exactly this is free, in order."""
+        rows = [(self._cards[kind], count) for kind, count in cards]
+        if self._least is None:
+            self._least = (min(self._cpu), min(self._memory))
+        if cpu_centi > self._least[0]:
+            rows.append((self._cpu, cpu_centi))
+        if memory_bytes > self._least[1]:
+            rows.append((self._memory, memory_bytes))
+        return spans(self._times, rows, until_s)
 
     def changes_after(self, at_s: float) -> float:
         """The next moment after ``at_s`` at which the free resources change; infinity: never."""

@@ -15,13 +15,13 @@ from headway.ids import NodeId, TaskId
 
 from ..limits import AdmissionLimits
 from ..model import Gpu, Shape, Task
-from .allowances import Allowance, Allowances, until_of
-from .bookings import Booking, Reservation, kind_of
+from .allowances import Allowance, Allowances
+from .bookings import Booking, Reservation, kind_of, until_of
 from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement
 from .placement import CpuTasks, FreeResources, full_capacity, shortages, suits
-from .step_functions import Change
+from .step_functions import Change, latest_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,6 +302,23 @@ class NodeTimelines:
             else:
                 at_s = node.changes_after(at_s)
         return None
+
+    def end_searches(self) -> None:
+        """Forgets in which order nodes come free: no earliest start is asked for any more."""
+        self._orders.clear()
+
+    def pushed_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
+        """The reservation, which is not booked now, with the latest start up to ``until_s`` on its own node."""
+        node, shape = self.nodes[reservation.node_id], task.shape
+        cards = self._cards(reservation, node)
+        if cards is None:
+            return reservation
+        windows = [node.spans_with(shape.cpu_centi, shape.memory_bytes, cards, until_s)]
+        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in self._allowances.of(task)]
+        start_s = latest_in(windows, reservation.duration_s, until_s)
+        if start_s is None or start_s <= reservation.start_s:
+            return reservation
+        return replace(reservation, start_s=start_s)
 
     def is_free_now(self, task: Task, reservation: Reservation) -> bool:
         """Whether the node has what the reservation takes at this very moment."""

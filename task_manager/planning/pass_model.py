@@ -14,6 +14,7 @@ from ..model import Shape, Task
 from ..order.policy import Key, Policy, View
 from ..order.queue import TaskQueue
 from .bookings import Booking, Reservation
+from .changes import Change
 from .placement import CpuTasks, FreeResources
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
@@ -27,6 +28,13 @@ class Discipline(StrEnum):
     EASY = "easy"  # only the first task has one
     GREEDY = "greedy"  # no task has one: all that fits starts
     STRICT = "strict"  # no task starts before the one ahead of it
+
+
+class PromiseRule(StrEnum):
+    """When a start is promised (docs/scheduling.md). Only `conservative` knows `late`; else it counts as `settled`."""
+
+    SETTLED = "settled"  # once no newly submitted task can sort ahead any more
+    LATE = "late"  # in the first pass that sees the task, with slack (`late_places`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,9 @@ class PassSettings:
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     # A stored reservation may overlap others by so much and still hold: its times were rounded when they were stored.
     slack_s: float = 0.001
+    promises: PromiseRule = PromiseRule.SETTLED
+    placed: int = 1_000  # `late`: so many promises at a time, and those of the first tasks in any case
+    promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
     def duration_s(self, task: Task) -> float:
@@ -56,6 +67,11 @@ class PassSettings:
         if task.user_failures < task.retries:
             gap_s = min(max(_GAP_SHARE * task.timeout_s, _LEAST_GAP_S), _MOST_GAP_S) - task.spent_s
         return self.start_limit_s + task.timeout_s + self.stop_s(task) + max(0.0, gap_s)
+
+    @property
+    def promises_all(self) -> bool:
+        """Whether every runnable task is promised a start at once."""
+        return self.promises is PromiseRule.LATE and self.discipline is Discipline.CONSERVATIVE and self.estimates
 
     def stop_s(self, task: Task) -> float:
         """How many seconds are booked for the task's stop: it may use all of its grace."""
@@ -83,6 +99,7 @@ class PassInput:
     settings: PassSettings = field(default_factory=PassSettings)
     last_used: Callable[[str], float] = lambda uuid: 0.0
     ahead_s: float = 0.0
+    changes: tuple[Change, ...] = ()  # what leaves less room than the last pass saw, as far as is known
 
     @property
     def steady_s(self) -> float:
@@ -180,6 +197,8 @@ class Plan:
     no_room: frozenset[Shape]
     # Those with a promised start; they are stored for the next pass.
     promised: Mapping[TaskId, Reservation] = field(default_factory=dict)
+    # Places of tasks that lost their promise to an attempt whose end nobody knows. They are stored too.
+    owed: Mapping[TaskId, Reservation] = field(default_factory=dict)
     # All of them: the promised ones, and those that each pass makes anew.
     reservations: Mapping[TaskId, Reservation] = field(default_factory=dict)
     estimates: Mapping[TaskId, Estimate] = field(default_factory=dict)
@@ -194,6 +213,7 @@ class Plan:
     )
     cut: bool = False  # there was room for tasks that were not looked at; they are once one in ``waits`` has left
     rest: Wait | None = None  # why all tasks wait that were not looked at; None: not known
+    all_promised: bool = False  # any further task would be promised a start by a pass that sees it
     # Which limit keeps a task without a reservation from a start beside all that is booked; None: no limit does.
     limit_on: Callable[[Task], LimitHold | None] = field(default=lambda task: None, compare=False, repr=False)
 

@@ -113,7 +113,8 @@ class _PlannedCluster:
         return promises.shown_promise(reservation, now=self._asked.wall_s, mono=self._asked.now_s)
 
     def _promise_from(self, task: Task) -> float | None:
-        if self._asked.settings.discipline not in _BINDING:
+        settings = self._asked.settings
+        if settings.discipline not in _BINDING or settings.promises_all:
             return None
         closes_at = promises.order_settled_at(self._asked, task)
         if closes_at is None or closes_at <= self._asked.steady_s:

@@ -10,11 +10,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from headway.ids import NodeId, TaskId
+from headway.ids import TaskId
 from headway.states import Admission, NodeHealth
 
 from ..model import Task
 from ..order.guard import finite_number, reraise_ctrl_c
+from . import changes
 from .bookings import Reservation
 from .node_timelines import NodeTimelines
 from .pass_model import PassInput
@@ -22,6 +23,7 @@ from .placement import FreeResources, why_closed
 
 SLACK_S = 1e-6  # the rounding error of a sum of seconds by the wall clock
 PASS_S = 1.0  # the time for a pass, which is added to a promised start before people see it
+_FALL_S = 60.0  # less is no news
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,150 +35,93 @@ class LostReservation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A stored reservation as it is now.
+class StoredRow:
+    """A stored reservation: ``before`` as it was stored, ``reservation`` as it is now.
 
     ``cause`` says why it can't hold, whatever else is booked; empty: it may hold. ``longer``: its own task takes more
     time than when it was stored. Such a reservation must not break those of other tasks.
     """
 
     task: Task
+    before: Reservation
     reservation: Reservation
     cause: str
     longer: bool = False
 
 
+def timelines_of(snapshot: PassInput) -> NodeTimelines:
+    """The timelines of a pass, with all that runs."""
+    return NodeTimelines(
+        snapshot.now_s, snapshot.free_resources, snapshot.running, limits=snapshot.settings.limits,
+        gpus=snapshot.view.gpus, cpu_tasks=snapshot.settings.cpu_tasks, last_used=snapshot.last_used,
+    )  # fmt: skip
+
+
+def rows(snapshot: PassInput, timelines: NodeTimelines) -> list[StoredRow]:
+    """The stored reservations of tasks that still wait, in the order of the queue."""
+    return [_looked_at(snapshot, timelines, task, snapshot.reservations[task.id]) for task in _in_order(snapshot)]
+
+
 def book_stored(
     snapshot: PassInput, timelines: NodeTimelines
-) -> tuple[dict[TaskId, Reservation], dict[TaskId, LostReservation]]:
-    """Books the stored reservations that still fit, in the order of the queue.
+) -> tuple[dict[TaskId, Reservation], dict[TaskId, LostReservation]] | None:
+    """Books the stored reservations; None: not all of them fit, and none is booked (`delays` mends that).
 
-    Returns the booked ones, then those that no longer hold as they were. Of the latter, some are gone and some are
-    booked a little later. Reservations of tasks that don't wait any more are in neither.
+    Returns the booked ones, then those that are gone for a cause of their own. Reservations of tasks that don't wait
+    any more are in neither.
     """
-    rows = [_looked_at(snapshot, timelines, task, snapshot.reservations[task.id]) for task in _in_order(snapshot)]
-    lost = {row.task.id: LostReservation(snapshot.reservations[row.task.id], row.cause) for row in rows if row.cause}
-    booked = {row.task.id: row.reservation for row in rows if not row.cause}
+    looked = rows(snapshot, timelines)
+    lost = {row.task.id: LostReservation(row.before, row.cause) for row in looked if row.cause}
+    booked = {row.task.id: row.reservation for row in looked if not row.cause}
+    there = [row for row in looked if not row.cause and row.reservation.node_id in timelines.nodes]
+    put = put_all(timelines, there, snapshot.settings.slack_s)
+    return None if put is None else (booked | put, lost)
+
+
+def put_all(timelines: NodeTimelines, there: list[StoredRow], slack_s: float) -> dict[TaskId, Reservation] | None:
+    """Books all of them, those that need it later by at most ``slack_s``; None: they don't fit, and none is booked."""
     # Nearly always all of them fit. Then they need not be tried one after the other.
-    there = [row for row in rows if not row.cause and row.reservation.node_id in timelines.nodes]
     if timelines.add_all([(row.task, row.reservation) for row in there]):
-        return booked, lost
-    delayed_to_fit = _put_later(timelines, there, snapshot.settings.slack_s)
-    if delayed_to_fit is not None:
-        return booked | delayed_to_fit, lost
-    as_before = [row for row in there if not row.longer]
-    crowded = _put_by_node(timelines, as_before)
-    gone = _put_what_fits(snapshot, timelines, crowded)
-    moved = _moved_on(snapshot, timelines, crowded, gone) if gone else None
-    changed = moved if moved is not None else gone
-    changed |= _put_what_fits(snapshot, timelines, [row for row in there if row.longer])
-    for task_id, (reservation, cause) in changed.items():
-        lost[task_id] = LostReservation(snapshot.reservations[task_id], cause)
-        if reservation is None:
-            del booked[task_id]
-        else:
-            booked[task_id] = reservation
-    return booked, lost
+        return {}
+    return put_later(timelines, there, slack_s)
 
 
-def _put_later(timelines: NodeTimelines, rows: list[_Row], most_s: float) -> dict[TaskId, Reservation] | None:
+def put_later(timelines: NodeTimelines, there: Iterable[StoredRow], most_s: float) -> dict[TaskId, Reservation] | None:
     """Books all of them, each with the shortest delay that makes it fit, and returns them as booked.
 
     None: one would need a delay above ``most_s``; then none is booked. Small delays are needed because times are stored
     and read by clocks that differ a little. So one reservation may begin just before another one has ended.
     """
     booked: list[tuple[Task, Reservation]] = []
-    for row in sorted(rows, key=lambda row: row.reservation.start_s):
+    for row in sorted(there, key=lambda row: row.reservation.start_s):
         moved = timelines.delayed_to_fit(row.task, row.reservation, most_s)
         if moved is None:
-            _take_back(timelines, booked)
+            for task, reservation in booked:
+                timelines.remove(task, reservation)
             return None
         timelines.add(row.task, moved)
         booked.append((row.task, moved))
     return {task.id: reservation for task, reservation in booked}
 
 
-def _take_back(timelines: NodeTimelines, booked: Iterable[tuple[Task, Reservation]]) -> None:
-    for task, reservation in booked:
-        timelines.remove(task, reservation)
+def fits(snapshot: PassInput, timelines: NodeTimelines, row: StoredRow) -> bool:
+    """Whether the reservation fits unchanged beside what is booked."""
+    slack_s = snapshot.settings.slack_s
+    return timelines.has_room(row.task, row.reservation, slack_s) and timelines.allows(
+        row.task, row.reservation, slack_s
+    )
 
 
-_Moves = dict[TaskId, tuple[Reservation | None, str]]  # the new reservation (None: it is gone), and why
-
-
-def _put_by_node(timelines: NodeTimelines, rows: list[_Row]) -> list[_Row]:
-    """Books the reservations on nodes where all of them fit; returns the others.
-
-    Limits count over all nodes. If a limit counts any of these tasks, none is booked here: they must be tried in the
-    order of the queue.
-    """
-    if any(timelines.is_limited(row.task) for row in rows):
-        return rows
-    here: dict[NodeId, list[_Row]] = {}
-    for row in rows:
-        here.setdefault(row.reservation.node_id, []).append(row)
-    full = {
-        node_id
-        for node_id, there in here.items()
-        if not timelines.add_all([(row.task, row.reservation) for row in there])
-    }
-    return [row for row in rows if row.reservation.node_id in full]
-
-
-def _put_what_fits(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row]) -> _Moves:
-    """Books those that fit unchanged, one after the other; returns the others as gone."""
-    gone: _Moves = {}
-    for row in rows:
-        cause = _why_unfit(snapshot, timelines, row.task, row.reservation)
-        if cause:
-            gone[row.task.id] = (None, cause)
-        else:
-            timelines.add(row.task, row.reservation)
-    return gone
-
-
-def _moved_on(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: _Moves) -> _Moves | None:
-    """Delays all reservations on the crowded nodes as little as makes them fit, if that is the smaller delay in all.
-
-    The other way is to drop those that don't fit and to reserve anew around the rest. That may cost a day instead of a
-    second. None: dropping is better.
-
-    If nobody knows when a running task in the way ends, no start is promised anew. All reservations that would be
-    delayed are dropped together then, so that they are booked again in the order of the queue.
-    """
-    crowded = {row.reservation.node_id for row in rows if row.task.id in gone}
-    rows = [row for row in rows if row.reservation.node_id in crowded]
-    around_s = 0.0
-    tried: list[tuple[Task, Reservation]] = []
-    for row in rows:
-        if row.task.id in gone:
-            earliest = timelines.earliest_start(row.task, row.reservation.duration_s, after_s=snapshot.now_s)
-            around_s += math.inf if earliest is None else max(0.0, earliest.start_s - row.reservation.start_s)
-            if earliest is not None:
-                tried.append((row.task, timelines.book(row.task, earliest, row.reservation.duration_s)))
-    _take_back(timelines, tried)
-    kept = [(row.task, row.reservation) for row in rows if row.task.id not in gone]
-    _take_back(timelines, kept)
-    later = _put_later(timelines, rows, math.inf)
-    if later is None or sum(later[row.task.id].start_s - row.reservation.start_s for row in rows) >= around_s:
-        if later is not None:
-            _take_back(timelines, [(row.task, later[row.task.id]) for row in rows])
-        for task, reservation in kept:
-            timelines.add(task, reservation)
-        return None
-    causes = {row.reservation.node_id: gone[row.task.id][1] for row in rows if row.task.id in gone}
-    moved: _Moves = {}
-    for row in rows:
-        reservation, node = later[row.task.id], timelines.nodes[row.reservation.node_id]
-        if reservation.start_s <= row.reservation.start_s + snapshot.settings.slack_s:
-            continue
-        cause = causes[node.id]
-        if node.outlived is not None or node.end_unconfirmed is not None or reservation.promised_s is None:
-            timelines.remove(row.task, reservation)
-            moved[row.task.id] = (None, cause)
-        else:
-            moved[row.task.id] = (replace(reservation, promised_s=reservation.start_s), cause)
-    return moved
+def why_unfit(timelines: NodeTimelines, row: StoredRow) -> str:
+    """Why a reservation does not fit as it was, if no event since the last pass explains it."""
+    node = timelines.nodes[row.reservation.node_id]
+    if node.outlived is not None:
+        return changes.outlived(node.outlived, node.id)
+    if node.end_unconfirmed is not None:
+        return changes.unconfirmed(node.end_unconfirmed, node.id)
+    if timelines.has_room(row.task, row.reservation, 0.0):
+        return "a limit allows less than when the start was promised"
+    return f"{node.id} has less room than when the start was promised"
 
 
 def may_be_promised(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> bool:
@@ -219,10 +164,19 @@ def shown_promise(reservation: Reservation, *, now: float, mono: float) -> float
     return math.ceil(now + reservation.promised_s - mono) + PASS_S
 
 
-def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> _Row:
+def shown_first_promise(reservation: Reservation, *, now: float, mono: float) -> float | None:
+    """What was promised first, shown likewise; None: the promise has not fallen by a minute since."""
+    first_s, promised_s = reservation.first_promised_s, reservation.promised_s
+    if first_s is None or promised_s is None or first_s < promised_s + _FALL_S:
+        return None
+    return shown_promise(replace(reservation, promised_s=first_s), now=now, mono=mono)
+
+
+def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before: Reservation) -> StoredRow:
+    reservation = before
     cause = _why_not_waiting(snapshot, task) or _why_node_gone(snapshot, timelines, reservation)
     if cause:
-        return _Row(task, reservation, cause)
+        return StoredRow(task, before, reservation, cause)
     # The timeout or the platform's limits may have changed. A start that is overdue is due now.
     start_s, duration_s = max(reservation.start_s, snapshot.now_s), snapshot.settings.duration_s(task)
     longer = duration_s > reservation.duration_s
@@ -231,7 +185,7 @@ def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, reserv
     node = timelines.nodes.get(reservation.node_id)
     if node is not None and timelines.request_for(task.shape).on(node) is None:
         cause = f"{node.id} can't run it any more"
-    return _Row(task, reservation, cause, longer)
+    return StoredRow(task, before, reservation, cause, longer)
 
 
 def _in_order(snapshot: PassInput) -> list[Task]:
@@ -267,24 +221,3 @@ def _closed_for_good(free: FreeResources) -> bool:
     """Whether no task should wait for the node: it is down, or an admin closed it. Other causes pass by themselves."""
     node = free.node
     return bool(why_closed(node)) and (node.health is NodeHealth.DOWN or node.admission is not Admission.OPEN)
-
-
-def _why_unfit(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> str:
-    node, slack_s = timelines.nodes[reservation.node_id], snapshot.settings.slack_s
-    if timelines.has_room(task, reservation, slack_s):
-        if timelines.allows(task, reservation, slack_s):
-            return ""
-        return "a limit allows less than when the start was promised"
-    if node.outlived is not None:
-        return f"{node.outlived} on {node.id} runs longer than was booked for it"
-    if node.end_unconfirmed is not None:
-        ended = f"{node.end_unconfirmed} must have ended"
-        return f"{ended}, but {node.id} has not confirmed it since Headway's scheduler started or lost contact with it"
-    for booking in snapshot.running:
-        runs = snapshot.tasks.get(booking.task_id) if booking.node_id == node.id else None
-        more_s = 0.0 if runs is None else booking.timeout_s - runs.timeout_s
-        if more_s > 0 and booking.until_s - more_s <= reservation.start_s + slack_s < booking.until_s:
-            return f"{booking.task_id} on {node.id} was given more time"
-    if reservation.gpus and not all(gpu.usable for gpu in node.free_now.node.gpus):
-        return f"a GPU of {node.id} can't be used now"
-    return f"{node.id} offers less than when the start was promised, or the task asks for more"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..model import Task
 from ..order.queue import TaskQueue
+from . import delays
 from .disciplines import PassRunner
+from .late_places import LatePassRunner
 from .pass_model import PassInput, Plan
 
 
@@ -14,7 +18,13 @@ def plan_pass(snapshot: PassInput) -> Plan:
     Only the order of the snapshot's queue is touched: a policy that re-sorts is sorted to this moment.
     """
     snapshot.queue.sort(snapshot.steady_s, snapshot.view)
-    return PassRunner(snapshot).run()
+    runner = LatePassRunner if snapshot.settings.promises_all else PassRunner
+    made = runner(snapshot)
+    if not made.all_fit:
+        places, lost = delays.mended(snapshot, lambda there, lost: runner(there, lost).run())
+        made = runner(replace(snapshot, reservations=places, changes=()), lost)
+        assert made.all_fit, "reservations were mended and don't fit"
+    return made.run()
 
 
 def would_change_nothing(last: Plan | None, queue: TaskQueue, task: Task) -> bool:
@@ -22,7 +32,7 @@ def would_change_nothing(last: Plan | None, queue: TaskQueue, task: Task) -> boo
 
     It would if nothing has come free since, the task is behind all reservations, and no node had room for its shape.
     """
-    if last is None or last.looked_up_to is None or not would_start_nothing(last, queue, task):
+    if last is None or last.looked_up_to is None or last.all_promised or not would_start_nothing(last, queue, task):
         return False
     key = queue.key_of(task.id)
     return key is not None and key > last.looked_up_to

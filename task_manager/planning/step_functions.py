@@ -15,6 +15,8 @@ Change = tuple[float, int, int, Cards]
 # Times, and what is free from each: hundredths of a CPU, bytes of memory, cards of each kind.
 Steps = tuple[list[float], list[int], list[int], list[list[int]]]
 
+Window = tuple[float, float]  # from, up to
+
 
 class StartBounds:
     """Lower bounds of the first start of one demand, by its duration: a longer one starts no earlier."""
@@ -82,3 +84,51 @@ def cut(times: list[float], rows: Sequence[list[int]], at_s: float) -> int:
     for row in rows:
         row.insert(i, row[i - 1])
     return i
+
+
+def spans(times: Sequence[float], rows: Sequence[tuple[Sequence[int], int]], until_s: float) -> list[Window]:
+    """The longest spans that begin by ``until_s`` in which each row is at least its number, in order."""
+    found: list[Window] = []
+    start: float | None = None
+    for i, time in enumerate(times):
+        if all(row[i] >= least for row, least in rows):
+            if start is None:
+                if time > until_s:
+                    break
+                start = time
+        elif start is not None:
+            found.append((start, time))
+            start = None
+        elif time > until_s:
+            break
+    if start is not None:
+        found.append((start, math.inf))
+    return found
+
+
+def latest_in(windows: Iterable[Sequence[Window]], duration_s: float, until_s: float) -> float | None:
+    """The latest start up to ``until_s`` from which on all of these lists have a span for so long; None: there is none.
+
+    The spans of a list are in order and do not touch.
+    """
+    stacks = [list(spans_of) for spans_of in windows]
+    start_s = until_s
+    while True:
+        before_s = start_s
+        for stack in stacks:
+            while stack and (stack[-1][0] > start_s or _latest(stack[-1], duration_s, start_s) is None):
+                stack.pop()
+            if not stack:
+                return None
+            found_s = _latest(stack[-1], duration_s, start_s)
+            assert found_s is not None
+            start_s = found_s
+        if start_s == before_s:
+            return start_s
+
+
+def _latest(span: Window, duration_s: float, until_s: float) -> float | None:
+    start_s = min(until_s, span[1] - duration_s)
+    while start_s + duration_s > span[1]:  # a sum may be rounded up
+        start_s = math.nextafter(start_s, -math.inf)
+    return start_s if start_s >= span[0] else None

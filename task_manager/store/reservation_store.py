@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select
+from sqlalchemy import Connection, Row, Table, bindparam, delete, insert, select
 
 from headway.ids import JobId, NodeId, TaskId
 
@@ -22,6 +22,7 @@ from .tables import moved_promises, places
 def write(conn: Connection, changed: Sequence[tuple[TaskId, Reservation | None]], reading: ClockReading) -> None:
     """Stores reservations, or deletes them."""
     by_s = reading.now - reading.mono
+    rows: list[tuple[TaskId, dict[str, Any] | None]] = []
     for task_id, place in changed:
         row = None
         if place is not None:
@@ -34,8 +35,11 @@ def write(conn: Connection, changed: Sequence[tuple[TaskId, Reservation | None]]
                 "boot_id": reading.boot_id,
                 "start_s": place.start_s,
                 "given_at": place.first_promised_at,
+                "first_at": None if place.first_promised_s is None else place.first_promised_s + by_s,
+                "first_wait_s": place.first_wait_s,
             }
-        _put(conn, places, task_id, row)
+        rows.append((task_id, row))
+    _put(conn, places, rows)
 
 
 def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Reservation]:
@@ -50,12 +54,15 @@ def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Reservation]:
             row.duration_s,
             None if row.promised_at is None else row.promised_at + by_s,
             row.given_at,
+            None if row.first_at is None else row.first_at + by_s,
+            row.first_wait_s,
         )
     return found
 
 
 def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise | None]], reading: ClockReading) -> None:
     """Stores promises that no longer hold, or deletes them."""
+    rows: list[tuple[TaskId, dict[str, Any] | None]] = []
     for task_id, moved in changed:
         row = None
         if moved is not None:
@@ -65,7 +72,8 @@ def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise |
                 "promised_s": moved.promised_s,
                 "cause": moved.cause,
             }
-        _put(conn, moved_promises, task_id, row)
+        rows.append((task_id, row))
+    _put(conn, moved_promises, rows)
 
 
 def load_moved(conn: Connection, reading: ClockReading) -> dict[TaskId, MovedPromise]:
@@ -78,10 +86,15 @@ def load_moved(conn: Connection, reading: ClockReading) -> dict[TaskId, MovedPro
     }
 
 
-def _put(conn: Connection, table: Table, task_id: TaskId, row: dict[str, Any] | None) -> None:
-    conn.execute(delete(table).where(table.c.job_id == task_id.job_id, table.c.name == task_id.name))
-    if row is not None:
-        conn.execute(insert(table), {"job_id": task_id.job_id, "name": task_id.name, **row})
+def _put(conn: Connection, table: Table, rows: Sequence[tuple[TaskId, dict[str, Any] | None]]) -> None:
+    if not rows:
+        return
+    # One statement for all of them: a pass may push two hundred late places.
+    gone = delete(table).where(table.c.job_id == bindparam("of_job"), table.c.name == bindparam("of_name"))
+    conn.execute(gone, [{"of_job": task_id.job_id, "of_name": task_id.name} for task_id, _ in rows])
+    there = [{"job_id": task_id.job_id, "name": task_id.name, **row} for task_id, row in rows if row is not None]
+    if there:
+        conn.execute(insert(table), there)
 
 
 def _shift_s(row: Row[Any], in_its_life_s: float, reading: ClockReading) -> float:

@@ -65,6 +65,7 @@ tasks = Table(
     Column("task_print", BigInteger, nullable=False, server_default="0"),
     Column("spent_s", Float(53), nullable=False, server_default="0"),  # in earlier attempts
     Column("grace_s", Float(53), nullable=False, server_default="0"),
+    Column("mean_timeout_s", Float(53), nullable=False, server_default="0"),  # of the last tasks that came before it
     Index("ix_tasks_state", "state"),
 )
 
@@ -162,6 +163,8 @@ places = Table(
     Column("boot_id", Text, nullable=False, server_default=""),
     Column("start_s", Float(53), nullable=False, server_default="0"),
     Column("given_at", Float(53)),
+    Column("first_at", Float(53)),  # by the wall clock: what was promised first; null: without slack
+    Column("first_wait_s", Float(53), nullable=False, server_default="0"),  # how far ahead that was
 )
 
 # Promised starts of waiting tasks that no longer hold; the clocks are as in `places`.

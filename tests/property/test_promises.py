@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,8 @@ class Stream:
             self.cluster.enqueue(child)
         return None
 
-    def build(self, policy: Policy, discipline: Discipline) -> Cluster:
+    def build(self, policy: Policy, discipline: Discipline, *, make: type[Cluster] = Cluster, **more: Any) -> Cluster:
+        """``more``: settings of the pass."""
         chance = self.chance
         nodes = self.nodes()
         settings = PassSettings(
@@ -81,8 +83,9 @@ class Stream:
             promised=chance.choice([3, 200]),
             start_limit_s=chance.choice([0.0, 15.0]),
             stop_limit_s=chance.choice([0.0, 5.0]),
+            **more,
         )
-        self.cluster = cluster = Cluster(
+        self.cluster = cluster = make(
             nodes, policy, settings, run_s=self.run_s, on_end=self.on_end, wall_offset_s=chance.choice([0.0, 1.7e9])
         )
         wall = cluster.wall_offset_s

@@ -19,6 +19,7 @@ from task_manager.model import Node, Task
 from task_manager.order.policy import ClusterView, Policy
 from task_manager.order.queue import TaskQueue
 from task_manager.planning.bookings import Booking, Reservation
+from task_manager.planning.changes import Seen
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.placement import CpuTasks, FreeResources, fits, full_capacity, shortages
 from task_manager.planning.scheduling_pass import plan_pass
@@ -58,12 +59,14 @@ class Cluster:
         self.tasks: dict[TaskId, Task] = {}
         self.live: dict[TaskId, Live] = {}
         self.reservations: dict[TaskId, Reservation] = {}
+        self.owed: dict[TaskId, Reservation] = {}  # stored without a promise
         self.promised: dict[TaskId, float] = {}  # what each waiting task was told
         self.promises = 0
         self.causes: list[str] = []
         self.missed: list[str] = []
         self.starts: dict[TaskId, float] = {}
         self.last: Plan | None = None
+        self.last_seen: Seen | None = None  # what the last pass saw
         self.passes = 0
         self._run_s = run_s
         self._on_end = on_end
@@ -124,11 +127,12 @@ class Cluster:
     def step(self) -> Plan:
         """One pass, carried out."""
         self.passes += 1
-        made = plan_pass(self.snapshot())
-        self.last = made
+        snapshot = self.snapshot()
+        made = plan_pass(snapshot)
+        self.last, self.last_seen = made, Seen.of(snapshot, made)
         if self._checked:
             self._check(made)
-        self.reservations = dict(made.promised)
+        self.reservations, self.owed = dict(made.promised), dict(made.owed)
         for dropped in made.dropped:
             self.causes.append(dropped.cause)
             self.promised.pop(dropped.task_id, None)
@@ -149,17 +153,19 @@ class Cluster:
 
     def snapshot(self) -> PassInput:
         """What a pass sees now."""
+        running = [live.booking for live in self.live.values()]
         return PassInput(
             now_s=self.now,
             wall_s=self.now + self.wall_offset_s,
             queue=self.queue,
             tasks=self.tasks,
             free_resources=self.free_resources(),
-            running=[live.booking for live in self.live.values()],
-            reservations=self.reservations,
+            running=running,
+            reservations={**self.reservations, **self.owed},
             policy=self.policy,
             view=ClusterView(sum(len(n.gpus) for n in self.nodes.values()), self.queue.waiting_gpu_s),
             settings=self.settings,
+            changes=() if self.last_seen is None else self.last_seen.changes(running, self.nodes, self.now),
         )
 
     def free_resources(self) -> list[FreeResources]:

@@ -416,7 +416,7 @@ class ListAttemptsReply(_message.Message):
     def __init__(self, attempts: _Optional[_Iterable[_Union[AttemptView, _Mapping]]] = ...) -> None: ...
 
 class QueueEntry(_message.Message):
-    __slots__ = ("task", "owner", "job_name", "position", "resources", "timeout_s", "submitted_at", "priority", "terms", "estimated_start", "promised_start", "reasons", "held", "attempt", "state", "estimate_rough")
+    __slots__ = ("task", "owner", "job_name", "position", "resources", "timeout_s", "submitted_at", "priority", "terms", "estimated_start", "promised_start", "reasons", "held", "attempt", "state", "estimate_rough", "first_promised_start")
     class TermsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -440,6 +440,7 @@ class QueueEntry(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ESTIMATE_ROUGH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PROMISED_START_FIELD_NUMBER: _ClassVar[int]
     task: _common_pb2.Task
     owner: str
     job_name: str
@@ -456,7 +457,8 @@ class QueueEntry(_message.Message):
     attempt: int
     state: str
     estimate_rough: bool
-    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., estimate_rough: _Optional[bool] = ...) -> None: ...
+    first_promised_start: float
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., estimate_rough: _Optional[bool] = ..., first_promised_start: _Optional[float] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("limit", "offset", "job_id", "tasks", "owner", "running_limit")
@@ -558,7 +560,7 @@ class ListBookingsReply(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[ListBookingsReply.Node, _Mapping]]] = ..., bookings: _Optional[_Iterable[_Union[Booking, _Mapping]]] = ...) -> None: ...
 
 class Scheduling(_message.Message):
-    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions")
+    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions", "promises", "promised", "slack_s")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -569,6 +571,9 @@ class Scheduling(_message.Message):
     DISCIPLINE_SET_AT_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     CONTRADICTIONS_FIELD_NUMBER: _ClassVar[int]
+    PROMISES_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
+    SLACK_S_FIELD_NUMBER: _ClassVar[int]
     policy: str
     discipline: str
     configured_policy: str
@@ -579,7 +584,10 @@ class Scheduling(_message.Message):
     discipline_set_at: float
     failure: str
     contradictions: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ...) -> None: ...
+    promises: str
+    promised: int
+    slack_s: float
+    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ..., promises: _Optional[str] = ..., promised: _Optional[int] = ..., slack_s: _Optional[float] = ...) -> None: ...
 
 class SetSchedulingRequest(_message.Message):
     __slots__ = ("policy", "discipline", "by")

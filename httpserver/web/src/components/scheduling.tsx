@@ -3,6 +3,7 @@ import { useState } from "react";
 
 import { type Queue, type Scheduling, api, body } from "../api/client";
 import { keys } from "../api/events";
+import { span } from "../domain/format";
 import { disciplineDoes, disciplines, policies, policyDoes, promises } from "../domain/scheduling";
 import { Failure } from "./basics";
 import { Dialog } from "./dialog";
@@ -39,6 +40,12 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
         <Fact name="Overtaking rule (who may start before whom)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
           at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} />
       </dl>
+      {scheduling.promises === "late" && (
+        <p className="note">
+          Every task is promised a start at once. {scheduling.promised} {scheduling.promised === 1 ? "start is" : "starts are"} promised
+          {admin && scheduling.promised > 0 && `, on average ${span(scheduling.slack_s)} later than estimated: more time for running tasks comes out of that`}.
+        </p>
+      )}
       {admin && (
         <div className="actions">
           <button onClick={() => setAsking({ policy, discipline })}>Change …</button>
@@ -168,7 +175,7 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
           <p>
             {waiting === 0 ? "Nothing waits now." : waiting === 1 ? "The waiting task stays." : `All ${waiting} waiting tasks stay, in a new order.`}{" "}
             Running tasks go on. Promised starts stay.
-            {promises(policy, wish.discipline) ? "" : " New starts are not promised under these rules."}
+            {promises(policy, wish.discipline, scheduling.promises) ? "" : " New starts are not promised under these rules."}
           </p>
           <p className="note">It holds until somebody changes it, also after a restart. Everybody sees who set it.</p>
         </>

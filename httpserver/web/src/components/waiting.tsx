@@ -31,6 +31,11 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
           {place.promised_start_at !== null && (
             <>
               , promised: <b>no later than</b> <When at={place.promised_start_at} now={now} up />
+              {place.first_promised_start_at != null && (
+                <>
+                  {" "}(first: <When at={place.first_promised_start_at} now={now} up distance={false} />)
+                </>
+              )}
               <HelpLink topic="promise" />
             </>
           )}

@@ -84,6 +84,8 @@ describe("what orders the queue", () => {
     expect(promises("aging_sjf:beta=2", "conservative")).toBe(true);
     expect(promises("aging_sjf", "greedy")).toBe(false);
     expect(promises("fair:spread=4", "easy")).toBe(false);
+    expect(promises("fair:spread=4", "conservative", "late")).toBe(true);
+    expect(promises("fair:spread=4", "easy", "late")).toBe(false);
   });
 });
 

@@ -34,7 +34,7 @@ beforeEach(() => {
     asked.push(`${offset}+${limit}${owner}`);
     const matching = owner === "" ? waiting : Math.min(waiting, 150);
     const entries = Array.from({ length: Math.max(0, Math.min(limit, matching - offset)) }, (_, i) => entry(offset + i));
-    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], policy_set_by: null, discipline_set_by: null };
+    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], promises: "settled", promised: 0, slack_s: 0, policy_set_by: null, discipline_set_by: null };
     return { data: { entries, total_waiting: waiting, total_matching: matching, total_running: 1, scheduling } };
   }) as never);
 });

@@ -3643,6 +3643,11 @@ export interface components {
              */
             promised_start_at: number | null;
             /**
+             * First Promised Start At
+             * @description what was promised first; null: the promise has not fallen since
+             */
+            first_promised_start_at: number | null;
+            /**
              * Estimate Rough
              * @description the estimate rests on the work ahead alone, not on a reservation
              * @default false
@@ -4013,6 +4018,11 @@ export interface components {
              * @description no later than; null: nothing is promised (yet)
              */
             promised_start_at: number | null;
+            /**
+             * First Promised Start At
+             * @description what was promised first; null: the promise has not fallen since
+             */
+            first_promised_start_at: number | null;
             /** Waits */
             waits: components["schemas"]["Wait"][];
             /**
@@ -4188,6 +4198,24 @@ export interface components {
              * @description limits that rule something out for good with the GPUs that there are, as sentences
              */
             contradictions: string[];
+            /**
+             * Promises
+             * @description when a start is promised: `settled`, `late` (docs/scheduling.md)
+             * @default settled
+             */
+            promises: string;
+            /**
+             * Promised
+             * @description so many starts are promised now
+             * @default 0
+             */
+            promised: number;
+            /**
+             * Slack S
+             * @description by how much they are later than estimated, on average
+             * @default 0
+             */
+            slack_s: number;
         };
         /** SchedulingPatch */
         SchedulingPatch: {
