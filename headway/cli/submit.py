@@ -21,6 +21,7 @@ from . import completion
 from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_while_read
+from .run_line import RunCommand
 from .start_times import print_preview
 from .transfer import progress
 
@@ -193,16 +194,19 @@ def options_of(table: Table, *, first: bool) -> Callable[[_Command], _Command]:
     return decorated
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+# The first word ends the options, so that the program gets its own.
+@click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
 @options_of(TASK, first=True)
 @click.option("--name", help="Name of the job; the command unless given.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
 @options_of(TASK, first=False)
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @click.option("-d", "--detach", is_flag=True, help="Print the job's id and return.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
 def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: Any) -> None:
     """Run COMMAND in a container as a job of one task, stream its log, end with its exit code.
+
+    Options stand before COMMAND. Everything from its first word on goes to the program.
 
     \b
       headway run --image base/python:1 --timeout 5m -- python3 -c 'print(6 * 7)'
