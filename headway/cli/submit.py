@@ -49,8 +49,9 @@ _ADVICE = 5
     "changes",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set a field of each task in place of what FILE says, as in timeout=1h, gpus=2, env.LR=0.1; of one task as in "
-    "train.gpus=2; name or priority of the job. May be given several times.",
+    help="Set a field of each task in place of what FILE says, as in timeout=1h, gpus=2, env.LR=0.1, "
+    "'gpu_model=[A100, H100]'; of one task as in train.gpus=2; name or priority of the job. May be given several "
+    "times.",
 )
 @click.option("--request-id", help="An id of your choice: a second submit with the same id makes no second job.")
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
