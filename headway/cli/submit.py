@@ -18,7 +18,8 @@ from ..jobfile.spec import TASK
 from ..jobfile.table import Option, Table, TaskField
 from ..units import counted
 from . import completion
-from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
+from .common import client, job_exit_status, output_option, print_json, task_exit_status
+from .foreign import job_text
 from .jobs import come_back, wait_for
 from .logs import follow_while_read
 from .run_line import RunCommand
@@ -68,7 +69,7 @@ def submit(
     output: str,
 ) -> None:
     """Submit a job FILE (YAML or JSON; - for standard input) and print the job's id."""
-    text = content_of(file)
+    text = job_text(file)
     media = "application/json" if file.endswith(".json") else "application/yaml"
     with client() as http:
         answer = http.submit(
