@@ -113,6 +113,7 @@ class Task:
     spent_s: float = 0.0  # in its earlier attempts, from placement to end, since a person last queued it
     prints: tuple[int, int] = (0, 0)  # of its command and of its name (headway.fingerprint); 0: not known
     grace_s: float = 0.0  # from TERM to KILL
+    mean_timeout_s: float = 0.0  # of the last tasks that came, when it came (`order.recent_timeouts`); 0: not known
 
     @property
     def ended(self) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from ..safe_text import printable_text
 from .model import ArchiveRefused
 
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -71,7 +72,7 @@ def wrong(name: str, key: str, what: str) -> ArchiveRefused:
     """The refusal of a value that isn't ``what`` it should be; ``key``: where it stands, "" for the whole."""
     if not key:
         return ArchiveRefused(f"{name} of the archive is not what it should be: {what} is missing.")
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in clean(key, 120))
+    shown = printable_text(clean(key, 120))
     return ArchiveRefused(f"{name} of the archive is not what it should be: `{shown}` is not {what}.")
 
 

@@ -265,6 +265,12 @@ class TaskManagerSection(Section):
         gt=0,
         description="aging_sjf: weight of a second of waiting; the same as `policy` with `aging_sjf:gamma=…`",
     )
+    mean_timeouts: float = Field(
+        default=12.0,
+        ge=0,
+        description="log_aging: a timeout ten times as long costs so many mean timeouts of waiting (of the last 2,000 "
+        "tasks that came); the same as `policy` with `log_aging:means=…`",
+    )
     cpu_tasks_on_gpu_nodes: Literal["last_resort", "always", "never"] = Field(
         default="last_resort", description="whether tasks without GPUs may use nodes with GPUs"
     )

@@ -31,7 +31,7 @@ class ResourceSpec:
             foreign=("cpu", "cores", "ncpus", "num_cpus"),
             wire="cpu_centi",
             option=Option("--cpus", "For instance 2 or 0.5; 1 unless given."),
-            form=Form(label="CPUs", place=3, start="1", width=5, always=True),
+            form=Form(label="CPUs", place=3, start="1", width=5),
         ),
     )
     memory_bytes: int = field(
@@ -46,7 +46,7 @@ class ResourceSpec:
             foreign=("mem", "ram", "memory_mb"),
             wire="memory_bytes",
             option=Option("--memory", "For instance 4GiB; 2GiB unless given."),
-            form=Form(label="Memory", place=4, hint="4GiB", start="2GiB", width=8, always=True),
+            form=Form(label="Memory", place=4, hint="4GiB", start="2GiB", width=8),
         ),
     )
     shm_bytes: int = field(
@@ -61,6 +61,7 @@ class ResourceSpec:
             default_about="half of `memory`",
             foreign=("shm_size", "shared_memory"),
             wire="shm_bytes",
+            form=Form(label="Shared memory", place=14, hint="/dev/shm", width=12, more=True),
         ),
     )
     gpus: int = field(
@@ -73,7 +74,7 @@ class ResourceSpec:
             foreign=("gpu", "num_gpus", "ngpus", "gpu_count"),
             wire="gpus",
             option=Option("--gpus", default=0),
-            form=Form(label="GPUs", place=5, start="0", width=4, always=True),
+            form=Form(label="GPUs", place=5, start="0", width=4),
         ),
     )
     gpu_models: tuple[str, ...] = field(
@@ -88,6 +89,12 @@ class ResourceSpec:
             without="gpus",
             wire="gpu_models",
             option=Option("--gpu-model", "Any of these models; may be given several times.", many=True),
+            form=Form(
+                label="GPU models",
+                place=15,
+                hint="any of A100, H100",
+                more=True,
+            ),
         ),
     )
     gpu_memory_bytes: int | None = field(
@@ -101,6 +108,7 @@ class ResourceSpec:
             default_about="any",
             without="gpus",
             wire="gpu_memory_bytes",
+            form=Form(label="Memory of each GPU", place=16, hint="at least, 24GiB", width=8, more=True),
         ),
     )
 

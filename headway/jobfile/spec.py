@@ -116,6 +116,7 @@ class TaskSpec:
             read=fields.choice(Shell),
             write=str,
             wire="shell",
+            form=Form(label="Shell", place=10, hint="of a script", more=True),
         ),
     )
     entrypoint: Entrypoint = field(
@@ -128,6 +129,7 @@ class TaskSpec:
             read=fields.choice(Entrypoint),
             write=str,
             wire="entrypoint",
+            form=Form(label="Entrypoint of the image", place=11, more=True),
         ),
     )
     env: tuple[tuple[str, str], ...] = field(  # each name once, in the order of the names
@@ -167,6 +169,7 @@ class TaskSpec:
             str,
             read=fields.code,
             wire="code",
+            form=Form(label="Code", place=20, hint="digest of a snapshot", placeholder="sha256:…", more=True),
         ),
     )
     datasets: tuple[str, ...] = field(
@@ -226,7 +229,7 @@ class TaskSpec:
             foreign=("time_limit", "timelimit", "walltime", "time", "max_time", "timeout_s", "deadline"),
             wire="timeout_s",
             option=Option("--timeout", "Longest run time, for instance 90s, 15m, 2h.", "10m"),
-            form=Form(label="Timeout", place=1, hint="90s, 15m, 2h", start="10m", width=8, required=True, always=True),
+            form=Form(label="Timeout", place=1, hint="90s, 15m, 2h", start="10m", width=8, required=True),
         )
     )
     grace_s: float = field(  # TERM to KILL; whole milliseconds
@@ -240,6 +243,7 @@ class TaskSpec:
             foreign=("grace_period", "stop_grace_period"),
             wire="grace_s",
             option=Option("--grace", "Time from SIGTERM to SIGKILL at a stop; 10s unless given."),
+            form=Form(label="Grace", place=12, hint="from TERM to KILL", width=8, more=True),
         ),
     )
     retries: int = field(  # runs after the first, after a failure of the user's own process
@@ -253,7 +257,7 @@ class TaskSpec:
             foreign=("retry", "max_retries", "restarts", "retry_limit"),
             wire="retries",
             option=Option("--retries", default=0),
-            form=Form(label="Retries", place=2, start="0", width=4),
+            form=Form(label="Retries", place=2, width=4),
         ),
     )
     user: RunAs = field(
@@ -265,6 +269,7 @@ class TaskSpec:
             read=fields.choice(RunAs),
             write=str,
             wire="user",
+            form=Form(label="Runs as", place=13, more=True),
         ),
     )
     network: Network = field(
@@ -276,7 +281,7 @@ class TaskSpec:
             Network,
             read=fields.choice(Network),
             write=str,
-            form=Form(label="Network", place=7, start=Network.OUTGOING),
+            form=Form(label="Network", place=7),
         ),
     )
     output_path: str | None = field(  # relative to the personal space, normalised
@@ -288,6 +293,14 @@ class TaskSpec:
             read=fields.output_path,
             foreign=("output", "outputs", "output_dir"),
             wire="output_path",
+            form=Form(
+                label="Output also to",
+                place=19,
+                hint="a folder of your files",
+                placeholder="results/run1",
+                exact=True,
+                more=True,
+            ),
         ),
     )
     log_limit_bytes: int = field(
@@ -299,6 +312,7 @@ class TaskSpec:
             read=fields.size,
             write=format_size,
             wire="log_limit_bytes",
+            form=Form(label="Size of its log", place=17, hint="1GiB", width=8, more=True),
         ),
     )
     log_limit_action: LogLimitAction = field(
@@ -311,6 +325,7 @@ class TaskSpec:
             write=str,
             wire="kill_at_log_limit",
             wire_true=LogLimitAction.KILL,
+            form=Form(label="Past that size", place=18, more=True),
         ),
     )
 

@@ -39,10 +39,10 @@ class Form:
     place: int = 100  # among the inputs; equal ones stand in the order of the table
     hint: str = ""
     placeholder: str = ""
-    start: str = ""  # what a new task has in it
+    start: str = ""  # what a new task has in it, and its file says
     width: int | None = None  # in characters; None: as wide as there is room
     required: bool = False
-    always: bool = False  # told also when it is what a new task has
+    more: bool = False  # seldom used: in the part that is folded
     exact: bool = False  # spaces at both ends are the user's
 
 

@@ -22,6 +22,7 @@ from ..engine.engine import Engine
 from ..engine.pass_input import detached_pass_input
 from ..model import Node, Task
 from ..order.guard import message_of, reraise_ctrl_c
+from ..order.recent_timeouts import RecentTimeouts
 from ..planning import preview
 from ..planning.pass_model import PassInput
 from ..planning.preview import PreviewedStart
@@ -56,7 +57,7 @@ class PreviewQueries:
             async with self._engine.consistent_state() as state:
                 reading = self._engine.read_clocks()
                 snapshot = pass_input.current_pass_input(state, self._engine.settings, reading.mono)
-                nodes = list(state.nodes.values())
+                nodes, recent = list(state.nodes.values()), state.recent_timeouts.copy()
                 reply = pb.PreviewQueueReply(
                     at=reading.now,
                     total_waiting=state.waiting_count,
@@ -71,7 +72,7 @@ class PreviewQueries:
                     sentence = f"Nothing can be previewed under the policy {state.policy.name}: it can't be copied"
                     raise Conflict(f"{sentence} ({message_of(error)}).") from error
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
+            found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, recent, most)
         for starts in found:
             reply.sets.add(starts=[_start(start, reading.now) for start in starts])
         return reply
@@ -82,12 +83,17 @@ class PreviewQueries:
 
 
 def _all(
-    make_snapshot: Callable[[], PassInput], request: pb.PreviewQueueRequest, nodes: Sequence[Node], most: int
+    make_snapshot: Callable[[], PassInput],
+    request: pb.PreviewQueueRequest,
+    nodes: Sequence[Node],
+    recent: RecentTimeouts,
+    most: int,
 ) -> list[list[PreviewedStart]]:
     snapshot = make_snapshot()
     found = []
     for asked in request.sets:
-        tasks = [_hypothetical(message, snapshot) for message in asked.tasks]
+        came = recent.copy()
+        tasks = [_hypothetical(message, snapshot, came) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
         starts = preview.previewed_starts(
@@ -97,10 +103,15 @@ def _all(
     return found
 
 
-def _hypothetical(message: pb.EnqueueTask, snapshot: PassInput) -> Task:
+def _hypothetical(message: pb.EnqueueTask, snapshot: PassInput, came: RecentTimeouts) -> Task:
+    """A task that comes at this moment. ``came`` notes that it did."""
     task_id = TaskId(preview.PREVIEW_JOB, message.task.name)
     task = wire.task(message)
-    return replace(task, id=task_id, submitted_at=snapshot.steady_s, queued_at=snapshot.wall_s, held=False)
+    came.add(task.timeout_s)
+    return replace(
+        task, id=task_id, submitted_at=snapshot.steady_s, queued_at=snapshot.wall_s, held=False,
+        mean_timeout_s=came.mean_s,
+    )  # fmt: skip
 
 
 def _start(start: PreviewedStart, now: float) -> pb.PreviewQueueReply.Start:

@@ -60,7 +60,8 @@ def _enqueue(turn: Turn, command: EnqueueTask) -> None:
     elif known is None:
         turn.state.gates.came(task.id)
     turn.specs[task.id] = command.spec
-    turn.state.put_task(replace(task, queued_at=turn.now))
+    mean_timeout_s = turn.state.note_arrival(task.timeout_s)
+    turn.state.put_task(replace(task, queued_at=turn.now, mean_timeout_s=mean_timeout_s))
     log.info("task.queued", task=str(task.id), generation=task.generation, gpus=task.shape.gpus)
 
 

@@ -25,6 +25,7 @@ from ..decisions.recorder import FrameRecord, FrameRecorder
 from ..hub import QueueEventHub
 from ..model import Attempt, Task
 from ..order.policy import Policy
+from ..order.recent_timeouts import RecentTimeouts
 from ..planning.limit_checks import contradictions
 from ..settings import TaskManagerSettings
 from ..store import confirmation_store, queue_store
@@ -295,6 +296,7 @@ class Engine:
         for node_id in unconfirmed:
             confirmation.require_confirmation(state, node_id)
         state.unconfirmed.update(before.unconfirmed)
+        state.recent_timeouts = RecentTimeouts(stored.recent_timeouts)
         for task in stored.tasks:
             state.adopt(task, None)
         for attempt in stored.attempts:

@@ -20,6 +20,7 @@ from ..limits import AdmissionLimits
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
+from ..order.recent_timeouts import RecentTimeouts
 from ..planning.bookings import MovedPromise, Reservation
 from ..planning.changes import Seen
 from ..planning.pass_model import Plan
@@ -63,6 +64,7 @@ class EngineState:
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
         self.tracking: dict[TaskId, AttemptTracking] = {}
         self.held: dict[TaskId, None] = {}
+        self.recent_timeouts = RecentTimeouts()
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
         self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock; not all are promised
@@ -130,6 +132,12 @@ class EngineState:
         self.dirty_tasks[task.id] = task
         self._set_task(task.id, None if task.ended else task)
         self._undo.append(lambda: self._set_task(task.id, before))
+
+    def note_arrival(self, timeout_s: float) -> float:
+        """A task of this timeout comes. Returns the mean timeout of the last ones, with its own."""
+        fallen = self.recent_timeouts.add(timeout_s)
+        self._undo.append(lambda: self.recent_timeouts.take_back(fallen))
+        return self.recent_timeouts.mean_s
 
     def put_attempt(self, attempt: Attempt) -> None:
         """Stores an attempt as it is now; an attempt that has ended gives back its resources.

@@ -1,4 +1,4 @@
--- Revision 0011, written by scripts/render_tables.
+-- Revision 0012, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE tasks (
 	command_seq BIGINT NOT NULL,
 	cancel_by TEXT,
 	ended_at FLOAT,
-	reason TEXT, image TEXT DEFAULT '' NOT NULL, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, spent_s FLOAT DEFAULT '0' NOT NULL, grace_s FLOAT DEFAULT '0' NOT NULL,
+	reason TEXT, image TEXT DEFAULT '' NOT NULL, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, spent_s FLOAT DEFAULT '0' NOT NULL, grace_s FLOAT DEFAULT '0' NOT NULL, mean_timeout_s FLOAT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (job_id, name)
 );
 
@@ -194,4 +194,4 @@ CREATE TABLE usage_days (
 	PRIMARY KEY (day, owner, node_id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0011');
+INSERT INTO alembic_version (version_num) VALUES ('0012');

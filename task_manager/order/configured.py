@@ -28,4 +28,7 @@ def policy_of(config: HeadwayConfig) -> Policy:
 
 def parameters(config: HeadwayConfig) -> dict[str, dict[str, float]]:
     """Policy parameters with configuration keys of their own; the text of the policy may override them."""
-    return {"aging_sjf": {"beta": config.task_manager.beta, "gamma": config.task_manager.gamma}}
+    return {
+        "aging_sjf": {"beta": config.task_manager.beta, "gamma": config.task_manager.gamma},
+        "log_aging": {"means": config.task_manager.mean_timeouts},
+    }

@@ -208,29 +208,46 @@ class Ljf(Policy):
         return {**common_terms(task, now), "timeout_s": task.timeout_s}
 
 
+_C_UNTIL_KNOWN_S = 800.0  # while too few tasks have come to know their mean timeout
+
+
 @dataclass(frozen=True, slots=True)
 class LogAging(Policy):
-    """The smallest t + c*log10(T) goes first: ten times the timeout costs ``c`` seconds of waiting.
+    """The smallest t + c*log10(T) goes first: ten times the timeout costs c seconds of waiting.
 
-    t is the submission and T the timeout, both in seconds.
+    t is the submission and T the timeout, both in seconds. Unless ``c`` is given, it is ``means`` times the mean
+    timeout of the last tasks that came (`recent_timeouts`). It is fixed at a task's arrival, so keys never change.
+    Of the first tasks, whose mean says nothing, it is 800 s.
     """
 
     name: ClassVar[str] = "log_aging"
     static: ClassVar[bool] = True
-    c: float = 800.0
+    c: float | None = None
+    means: float = 12.0
 
     def __post_init__(self) -> None:
-        require(self.c >= 0, "c must be at least 0")
+        require(self.c is None or self.c >= 0, "c must be at least 0")
+        require(self.means >= 0, "means must be at least 0")
+
+    def constant_s(self, task: Task) -> float:
+        """c for this task, in seconds."""
+        if self.c is not None:
+            return self.c
+        return self.means * task.mean_timeout_s if task.mean_timeout_s else _C_UNTIL_KNOWN_S
 
     def key(self, task: Task, now: float, view: View | None) -> float:
-        return task.submitted_at + self.c * log_timeout(task.timeout_s)
+        return task.submitted_at + self.constant_s(task) * log_timeout(task.timeout_s)
 
     def terms(self, task: Task, now: float) -> dict[str, float]:
-        return {**common_terms(task, now), "log_timeout_s": -self.c * log_timeout(task.timeout_s)}
+        c = self.constant_s(task)
+        return {**common_terms(task, now), "c": c, "log_timeout_s": -c * log_timeout(task.timeout_s)}
 
     def closes_at(self, task: Task, min_timeout_s: float) -> float | None:
-        longer = log_timeout(task.timeout_s) - log_timeout(min_timeout_s)
-        return task.submitted_at + self.c * max(0.0, longer)
+        longer = log_timeout(task.timeout_s)
+        if self.c is not None:
+            longer = max(0.0, longer - log_timeout(min_timeout_s))
+        # Else nobody knows what the constant of those will be that come later, only that it is not below 0.
+        return task.submitted_at + self.constant_s(task) * longer
 
 
 def log_timeout(timeout_s: float) -> float:

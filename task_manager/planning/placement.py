@@ -169,6 +169,11 @@ def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.
     return lacks
 
 
+def distance(lacks: Sequence[Shortage]) -> float:
+    """How far a node with these lacks is from taking the shape: their number, and how much of each is missing."""
+    return sum(1.0 + (lack.asked - lack.free) / max(1, lack.asked) for lack in lacks)
+
+
 def ulimit_lacks(shape: Shape, node: Node) -> list[Shortage]:
     """All limits that the node can't give as high as the shape asks for; empty exactly if ``gives_ulimits``."""
     most = dict(node.most_ulimits)

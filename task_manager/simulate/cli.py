@@ -14,10 +14,12 @@ import click
 from headway.cli.common import output_option, print_json, safe, table, whole_file
 from headway.units import BadValue, counted
 
-from . import cluster_spec, comparison
+from . import cluster_spec, comparison, tuning
+from .formats import recognition
 
 _STDIO = Path("-")
 _PROMISES = ("settled", "late")
+_ENDINGS = frozenset({".csv", ".json", ".swf", ".txt", ".log", ".gz"})
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
 # The key in JSON, the name in the table, and whether it is in seconds.
 _ROWS = (
@@ -35,6 +37,9 @@ _ROWS = (
     ("makespan_s", "makespan", True),
     ("utilisation", "utilisation", False),
 )
+
+# What `--tune` shows of each policy.
+_TUNED = ("mean_wait_s", "p95_wait_s", "max_wait_s", "mean_bounded_slowdown")
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]
@@ -86,8 +91,16 @@ def _factor(text: str) -> float:
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="CSV with a row a task (columns submit_s, runtime_s, gpus …); a workflow if it ends in .json; - for standard "
-    "input.",
+    help="A trace (CSV with columns submit_s, runtime_s, gpus …; SWF; sacct -P; Philly, Helios, PAI) or a workflow, "
+    "also as .gz; - for standard input.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("auto", *recognition.NAMES)),
+    default="auto",
+    show_default=True,
+    help="Format of the traces; auto: by looking.",
 )
 @click.option(
     "--dag",
@@ -143,6 +156,21 @@ def _factor(text: str) -> float:
     help="Multiplies all timeouts; a blank timeout means the run time.",
 )
 @click.option(
+    "--as-live",
+    is_flag=True,
+    help="Book what the live plan books for each task: its timeout, and the time for start and stop from headway.toml.",
+)
+@click.option(
+    "--skip-too-large",
+    is_flag=True,
+    help="Leave out tasks that no node could ever run, and count them. Otherwise the trace is refused.",
+)
+@click.option(
+    "--tune",
+    is_flag=True,
+    help="Try the usual policies and constants beside the present one (the first --policy); say which are no worse.",
+)
+@click.option(
     "--starts",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
@@ -155,7 +183,7 @@ def _factor(text: str) -> float:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write plots as SVG into this folder.",
 )
-@click.argument("more_policies", nargs=-1, metavar="[POLICY]...")
+@click.argument("more", nargs=-1, metavar="[FILE|POLICY]...")
 @output_option
 def simulate(
     traces: tuple[Path, ...],
@@ -168,7 +196,11 @@ def simulate(
     timeout_factor: float,
     starts: Path | None,
     plots: Path | None,
-    more_policies: tuple[str, ...],
+    more: tuple[str, ...],
+    form: str,
+    skip_too_large: bool,
+    as_live: bool,
+    tune: bool,
     output: str,
 ) -> None:
     """Run a trace under one or several policies, with the code that serves the live queue, and compare them.
@@ -178,12 +210,19 @@ def simulate(
     \b
       headway usage --trace - | headway simulate --trace - --policy fifo aging_sjf --nodes 2x8
     """
-    dags = (*((path, 0.0) for path in traces if path.suffix.lower() == ".json"), *dags)
-    traces = tuple(path for path in traces if path.suffix.lower() != ".json")
+    files = tuple(word for word in more if _is_file(word))
+    traces = (*(Path(word) for word in files), *traces)
+    more_policies = tuple(word for word in more if word not in files)
+    if more_policies and not policies:
+        raise click.UsageError(
+            f"what is {more_policies[0]!r}? Policies are named with --policy, and no such file is here"
+        )
+    if tune and len(disciplines) > 1:
+        raise click.UsageError("--tune compares policies under one --discipline")
+    if missing := next((word for word in more_policies if Path(word).suffix.lower() in _ENDINGS), ""):
+        raise click.UsageError(f"there is no file {missing!r}")
     if not traces and not dags:
         raise click.UsageError("name what to run: --trace FILE.csv or --dag FILE.json")
-    if more_policies and not policies:
-        raise click.UsageError(f"what is {more_policies[0]!r}? Policies are named with --policy")
     try:
         contestants = comparison.parse_contestants((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
@@ -196,9 +235,14 @@ def simulate(
         contestants=contestants,
         timeout_factor=timeout_factor,
         promises=None if no_promises else promises,
+        form="" if form == "auto" else form,
+        skip_too_large=skip_too_large,
+        booked_s=_booked_live() if as_live else (0.0, 0.0),
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)
+    if tune:
+        simulation = tuning.to_tune(simulation)
     with _progress(simulation.total) as on_ended:
         results = simulation.run(on_ended)
     for result in results:
@@ -217,10 +261,39 @@ def simulate(
         for name, svg in simulation.plots(results).items():
             with whole_file(plots / name) as file:
                 file.write(svg.encode())
-    if output == "json":
+    if tune:
+        _print_tuned(tuning.tuned(results), tuning.mean_timeout_s(simulation), output, err=starts == _STDIO)
+    elif output == "json":
         print_json([result.to_json() for result in results])
     else:
         _print_table(results, err=starts == _STDIO)
+
+
+def _is_file(word: str) -> bool:
+    """Whether a plain argument is a file, or a pipe, and no policy."""
+    path = Path(word)
+    return word == "-" or (path.exists() and not path.is_dir() and not comparison.is_policy(word))
+
+
+def _booked_live() -> tuple[float, float]:
+    """What the live plan books for a start and a stop, in seconds, by the configuration of this machine, if it has one.
+
+    Raises:
+        ConfigInvalid: it can't be read.
+    """
+    from headway.config import default_path, load
+
+    from ..app import settings_of
+    from ..engine.pass_input import pass_settings
+
+    path = default_path()
+    # The services' secret is asked for by every configuration, and no business of a simulation.
+    config = load(path if path.exists() else None, overrides={"cluster.token": "-" * 32}).config
+    settings = pass_settings(settings_of(config))
+    start_s, stop_s = settings.start_limit_s, settings.stop_limit_s
+    booked = f"{start_s:g} s for its start and {stop_s:g} s for its stop"
+    click.echo(f"headway: as live, each task books {booked}, on top of its timeout.", err=True)
+    return start_s, stop_s
 
 
 def _check_files(sources: Sequence[Path], starts: Path | None, plots: Path | None, output: str) -> None:
@@ -270,6 +343,32 @@ def _print_table(results: Sequence[Any], *, err: bool) -> None:
         as_typed=True,
         err=err,
     )
+
+
+def _print_tuned(rows: Sequence[tuning.TunedRow], mean_timeout_s: float, output: str, *, err: bool) -> None:
+    if output == "json":
+        print_json([row.to_json() for row in rows])
+        return
+    tasks, first = rows[0].result.measures.tasks, safe(rows[0].result.contestant.name)
+    mean = f"The mean timeout is {mean_timeout_s:,.1f} s, so `log_aging:means=12` is about c={12 * mean_timeout_s:.0f}"
+    click.echo(f"{counted(tasks, 'task')}. {mean}. Waits are in seconds.", err=err)
+    cells = []
+    for row in rows:
+        found = row.result.to_json()
+        name = safe(row.result.contestant.name)
+        mark = "present" if row.present else "no worse" if row.no_worse else ""
+        numbers = [_cell(key, found[key], seconds) for key, _, seconds in _ROWS if key in _TUNED]
+        share = f"{100 * row.promised_share:.1f} %"
+        cells.append([name, *numbers, share, f"{row.result.outcome.missed}", mark])
+    heads = ["", *(words for key, words, _ in _ROWS if key in _TUNED), "promised of those that wait", "missed", ""]
+    widths = [max(len(line[i]) for line in (heads, *cells)) for i in range(len(heads))]
+    aligned = [
+        [line[0], *(cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)), line[-1]]
+        for line in (heads, *cells)
+    ]
+    table(aligned[0], aligned[1:], as_typed=True, err=err)
+    click.echo(safe(tuning.verdict(rows)), err=err)
+    click.echo(f"Set one with `headway queue set --policy NAME`; {first} is what it was compared with.", err=err)
 
 
 def _cell(key: str, value: float, seconds: bool) -> str:

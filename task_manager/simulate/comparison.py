@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headway.units import BadValue
+from headway.units import BadValue, counted
 
 from ..order import policy_registry
 from ..order.policy import Policy
@@ -18,9 +18,11 @@ from ..planning import scheduling_pass
 from ..planning.pass_model import Discipline, PassSettings, PromiseRule
 from . import dag, plots, trace, workload
 from .cluster_spec import ClusterSpec
+from .errors import TraceInvalid
+from .formats import recognition
 from .measures import Measures, TaskLife, measure
 from .simulated_cluster import SimulatedCluster, SimulationOutcome
-from .trace_records import TraceRecord
+from .trace_records import TraceRecord, TraceRecords
 from .workload import WorkloadTask
 
 MAX_TIMEOUT_FACTOR = 1_000_000.0
@@ -71,6 +73,9 @@ class Simulation:
     notes: tuple[str, ...] = ()
     promises: bool = True
     rule: PromiseRule = PromiseRule.SETTLED
+    booked_start_s: float = 0.0  # on top of each timeout, as the live plan books it
+    booked_stop_s: float = 0.0
+    count_promises: bool = False  # also where they can change no start
 
     @property
     def total(self) -> int:
@@ -95,12 +100,18 @@ class Simulation:
 
     def _settings(self, contestant: Contestant, policy: Policy) -> PassSettings:
         """Without promised starts, a pass may end as soon as nothing more can start."""
-        settings = PassSettings(discipline=contestant.discipline, promises=self.rule)
+        settings = PassSettings(
+            discipline=contestant.discipline,
+            promises=self.rule,
+            start_limit_s=self.booked_start_s,
+            stop_limit_s=self.booked_stop_s,
+        )
         if not self.promises:
             return replace(settings, estimates=False)
         if settings.promises_all:
             return settings
-        matters = promises_matter(self.tasks, self.cluster)
+        padding_s = self.booked_start_s + self.booked_stop_s
+        matters = padding_s > 0 or self.count_promises or promises_matter(self.tasks, self.cluster)
         return replace(settings, estimates=matters and _promises(contestant, policy))
 
     def starts_csv(self, results: Sequence[ContestantResult]) -> str:
@@ -135,6 +146,11 @@ def parse_contestants(names: Sequence[str], disciplines: Sequence[str]) -> tuple
     return tuple(contestants)
 
 
+def is_policy(word: str) -> bool:
+    """Whether a policy has this name, with parameters or without."""
+    return word.partition(":")[0] in policy_registry.known_names()
+
+
 def load(
     traces: Sequence[Path],
     dags: Sequence[tuple[Path, float]],
@@ -143,37 +159,105 @@ def load(
     contestants: tuple[Contestant, ...],
     timeout_factor: float = 1.0,
     promises: str | None = "settled",
+    form: str = "",
+    skip_too_large: bool = False,
+    booked_s: tuple[float, float] = (0.0, 0.0),
 ) -> Simulation:
     """Reads all files and merges their tasks into one workload.
 
-    ``dags`` come with the second of their submission. ``promises`` is a `PromiseRule`; None: no starts are promised.
+    ``dags`` come with the second of their submission. ``form`` is the format of the traces; empty: it is found by
+    looking. With ``skip_too_large`` tasks that no node could ever run are left out, and a note counts them.
+    ``booked_s``: what is booked for the start and the stop of each task, on top of its timeout. ``promises`` is a
+    `PromiseRule`; None: no starts are promised.
 
     Raises:
         TraceInvalid: a file can't be simulated on this cluster.
         OSError: a file can't be read.
     """
-    files = [trace.read_trace(path) for path in traces]
-    files += [dag.read_dag(path, submit_s=submit_s, job=number) for number, (path, submit_s) in enumerate(dags)]
-    names = [f"{path.name}/" if len(files) > 1 else "" for path in traces]
-    names += _workflow_names([path for path, _ in dags])
+    files, notes = _read(traces, dags, form)
     records: list[TraceRecord] = []
     rows: list[tuple[int, int]] = []
-    for number, (file, name) in enumerate(zip(files, names, strict=True)):
+    for number, (name, file) in enumerate(files):
         # Needs are indexes in the file's own list; here the lists are joined.
         offset = len(records)
         for record in file.records:
             needs = tuple(need + offset for need in record.needs)
             records.append(replace(record, label=name + record.label, needs=needs) if name or needs else record)
             rows.append((number, record.row))
+        notes += file.notes
+    if skip_too_large:
+        records, rows, left_out = _without_too_large(records, rows, cluster)
+        notes += left_out
     tasks = workload.build(records, cluster, timeout_factor=timeout_factor)
     order = sorted(range(len(records)), key=rows.__getitem__)
-    notes = [note for file in files for note in file.notes]
-    if any(contestant.by_user for contestant in contestants) and not any(record.user for record in records):
-        notes.append("The trace names no users: to `fair` all tasks are of one.")
+    if any(record.processors for record in records):
+        taken = "GPUs" if cluster.gpus else "CPUs"
+        notes.append(f"A job of SWF names processors: they are taken as {taken} of one node.")
+    notes += _notes_on_users(records, contestants)
     return Simulation(
         tasks, tuple(order), cluster, contestants, tuple(notes), promises is not None,
-        PromiseRule(promises or "settled"),
+        PromiseRule(promises or "settled"), *booked_s,
     )  # fmt: skip
+
+
+def _read(
+    traces: Sequence[Path], dags: Sequence[tuple[Path, float]], form: str
+) -> tuple[list[tuple[str, TraceRecords]], list[str]]:
+    """The tasks of all files, each with the prefix of their names; and notes on what was recognised."""
+    plain: list[tuple[Path, TraceRecords]] = []
+    flows: list[tuple[Path, TraceRecords]] = []
+    notes: list[str] = []
+    for path in traces:
+        content, name = trace.trace_content(path)
+        known = recognition.recognise(content, name, form, job=len(flows))
+        if known.sentence:
+            notes.append(known.sentence)
+        (flows if known.name == recognition.WORKFLOW else plain).append((path, known.parse(content, name)))
+    for path, submit_s in dags:
+        flows.append((path, dag.read_dag(path, submit_s=submit_s, job=len(flows))))
+    several = len(plain) + len(flows) > 1
+    files = [(f"{path.name}/" if several else "", file) for path, file in plain]
+    files += zip(_workflow_names([path for path, _ in flows]), (file for _, file in flows), strict=True)
+    return files, notes
+
+
+def _without_too_large(
+    records: list[TraceRecord], rows: list[tuple[int, int]], cluster: ClusterSpec
+) -> tuple[list[TraceRecord], list[tuple[int, int]], list[str]]:
+    """The tasks that the cluster could run, and a note on the others.
+
+    Raises:
+        TraceInvalid: none of them fits.
+    """
+    fit = workload.those_that_fit(records, cluster)
+    if all(fit):
+        return records, rows, []
+    if not any(fit):
+        raise TraceInvalid(
+            f"All {counted(len(records), 'task')} are too large for {cluster.text}; none is left to run."
+        )
+    places = [i for i, fits in enumerate(fit) if fits]
+    new = {old: i for i, old in enumerate(places)}
+    kept = [replace(records[i], needs=tuple(new[need] for need in records[i].needs)) for i in places]
+    lost = len(records) - len(kept)
+    first = next(record for record, fits in zip(records, fit, strict=True) if not fits)
+    note = (
+        f"{counted(lost, 'task')} of {len(records)} {'is' if lost == 1 else 'are'} left out: no node of {cluster.text} "
+        f"could ever run {'it' if lost == 1 else 'them'} (first: {first.where})."
+    )
+    return kept, [rows[i] for i in places], [note]
+
+
+def _notes_on_users(records: Sequence[TraceRecord], contestants: Sequence[Contestant]) -> list[str]:
+    if not any(contestant.by_user for contestant in contestants):
+        return []
+    nameless = sum(not record.user for record in records)
+    if nameless == len(records):
+        return ["The trace names no users: to `fair` all tasks are of one."]
+    if not nameless:
+        return []
+    verb, they = ("names", "it is") if nameless == 1 else ("name", "they are")
+    return [f"{counted(nameless, 'task')} of {len(records)} {verb} no user: to `fair` {they} of one without a name."]
 
 
 def _workflow_names(paths: Sequence[Path]) -> list[str]:

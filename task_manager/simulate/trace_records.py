@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+
+from headway.safe_text import printable_text
 
 from .errors import TraceInvalid
+from .unpacking import unpacked
 
 MIB = 1 << 20
 STDIN = Path("-")  # stands for standard input
@@ -19,8 +22,8 @@ MAX_GPUS = 1_000_000
 MAX_CPUS = 1_000_000.0
 MAX_MEM_MIB = 1e12
 MAX_PRIORITY = 1_000_000
-MAX_FILE_BYTES = 2 << 30
-_PART_BYTES = 4 << 20
+MAX_FILE_BYTES = 2 << 30  # unpacked
+MAX_TASKS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class TraceRecord:
     runtime_s: float
     timeout_s: float | None
     gpus: int | None
+    processors: int = 0  # of a source that knows no GPUs; ``gpus`` is None then
     gpu_types: tuple[str, ...] = ()  # any of these; empty: any
     cpu_centi: int = 0
     memory_bytes: int = 0
@@ -41,6 +45,7 @@ class TraceRecord:
     priority: int = 0
     needs: tuple[int, ...] = ()  # indexes, in the list of records, of the tasks that must have ended
     job: int | None = None  # tasks of one workflow share it; None: a job of its own
+    cells: Mapping[str, str] | None = None  # for messages: what its format calls `gpus`, `timeout_s` and so on
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +57,18 @@ class TraceRecords:
 
 
 def content_of(path: Path, kind: str, most: int) -> tuple[bytes, str]:
-    """The bytes of a file, or of standard input, and its name for messages.
+    """The bytes of a file or of standard input, unpacked if they are gzip, and the file's name for messages.
 
     Raises:
-        TraceInvalid: there are more than ``most`` of them.
+        TraceInvalid: there are more than ``most`` of them, or they can't be unpacked.
         OSError: the file can't be read.
     """
     if path == STDIN:
         if sys.stdin is None:
             raise TraceInvalid(f"standard input is closed, so there is no {kind} to read.")
-        return _read(sys.stdin.buffer, "standard input", kind, most), "standard input"
+        return unpacked(sys.stdin.buffer, "standard input", kind, most), "standard input"
     with path.open("rb") as file:
-        return _read(file, path.name, kind, most), path.name
-
-
-def _read(file: BinaryIO, name: str, kind: str, most: int) -> bytes:
-    parts: list[bytes] = []
-    left = most
-    while part := file.read(_PART_BYTES):
-        left -= len(part)
-        if left < 0:
-            raise TraceInvalid(f"{name} has more than {most:,} bytes, the most that a {kind} may have.")
-        parts.append(part)
-    return b"".join(parts)
+        return unpacked(file, path.name, kind, most), path.name
 
 
 def rounded_up(value: float) -> int:
@@ -85,5 +79,4 @@ def rounded_up(value: float) -> int:
 
 def quoted(text: str) -> str:
     """Text of a file in quotes, cut short and without control characters."""
-    clipped = text if len(text) <= 40 else text[:37] + "..."
-    return repr("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in clipped))
+    return repr(printable_text(text if len(text) <= 40 else text[:37] + "..."))

@@ -29,14 +29,38 @@ class WorkloadTask:
     where: str = ""  # for messages: file and row
 
 
+def those_that_fit(records: Sequence[TraceRecord], cluster: ClusterSpec) -> list[bool]:
+    """For each record whether some node could run it when empty, and all that it needs could run, too."""
+    known: dict[Shape, bool] = {}
+    verdicts = []
+    for record in records:
+        shape = _shape(record, cluster)
+        verdict = known.get(shape)
+        if verdict is None:
+            verdict = known[shape] = could_ever_fit(shape, cluster.kinds)
+        verdicts.append(verdict)
+    children: dict[int, list[int]] = {}
+    for i, record in enumerate(records):
+        for need in record.needs:
+            children.setdefault(need, []).append(i)
+    lost = [i for i, fits in enumerate(verdicts) if not fits]
+    while lost:
+        for child in children.get(lost.pop(), ()):
+            if verdicts[child]:
+                verdicts[child] = False
+                lost.append(child)
+    return verdicts
+
+
 def build(
     records: Sequence[TraceRecord], cluster: ClusterSpec, *, timeout_factor: float = 1.0
 ) -> tuple[WorkloadTask, ...]:
     """The tasks of ``records`` for a cluster, in their order.
 
     GPU models, CPUs and memory count if the cluster states them. If a record has no number of GPUs, the task takes one
-    if the cluster has any. A blank timeout means the run time, at least 1 s. ``timeout_factor`` multiplies all
-    timeouts. A task that would run longer than its timeout is killed at it.
+    if the cluster has any. Processors count as GPUs, or as CPUs where the cluster has no GPUs. A blank timeout means
+    the run time, at least 1 s. ``timeout_factor`` multiplies all timeouts. A task that would run longer than its
+    timeout is killed at it.
 
     Raises:
         TraceInvalid: no node could ever run a task, or the factor makes its timeout too short or too long.
@@ -78,7 +102,7 @@ def _timeout_s(record: TraceRecord, factor: float) -> float:
     timeout_s = told_s * factor
     if not MIN_TIMEOUT_S <= timeout_s <= MAX_SPAN_S:
         raise TraceInvalid(
-            f"{record.where}, {_kind(record)} timeout_s: {told_s:g} s times {factor:g} is not between "
+            f"{record.where}, {_kind(record, 'timeout_s')}: {told_s:g} s times {factor:g} is not between "
             f"{MIN_TIMEOUT_S:g} and {MAX_SPAN_S:g} s."
         )
     return timeout_s
@@ -109,12 +133,18 @@ def _tails(records: Sequence[TraceRecord], timeouts: Sequence[float]) -> list[fl
 
 
 def _shape(record: TraceRecord, cluster: ClusterSpec) -> Shape:
-    gpus = record.gpus if record.gpus is not None else int(cluster.gpus > 0)
+    cpu_centi = record.cpu_centi
+    if record.gpus is not None:
+        gpus = record.gpus
+    elif record.processors:
+        gpus, cpu_centi = (record.processors, 0) if cluster.gpus else (0, 100 * record.processors)
+    else:
+        gpus = int(cluster.gpus > 0)
     models: tuple[str, ...] = ()
     if gpus and record.gpu_types and cluster.models_stated:
         models = (*record.gpu_types, ANY_MODEL)
     return Shape(
-        cpu_centi=record.cpu_centi if cluster.cpus_stated else 0,
+        cpu_centi=cpu_centi if cluster.cpus_stated else 0,
         memory_bytes=record.memory_bytes if cluster.memory_stated else 0,
         gpus=gpus,
         gpu_models=models,
@@ -124,12 +154,13 @@ def _shape(record: TraceRecord, cluster: ClusterSpec) -> Shape:
 def _too_large(record: TraceRecord, shape: Shape, cluster: ClusterSpec) -> TraceInvalid:
     cell, what = _misfit(shape, cluster.kinds)
     return TraceInvalid(
-        f"{record.where}, {_kind(record)} {cell}: {what} in {cluster.text}; no node could ever run the task."
+        f"{record.where}, {_kind(record, cell)}: {what} in {cluster.text} (--skip-too-large leaves such tasks out); "
+        "no node could ever run the task."
     )
 
 
-def _kind(record: TraceRecord) -> str:
-    return "column" if record.job is None else "field"
+def _kind(record: TraceRecord, cell: str) -> str:
+    return f"{'column' if record.job is None else 'field'} {(record.cells or {}).get(cell, cell)}"
 
 
 def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:

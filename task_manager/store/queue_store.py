@@ -18,6 +18,7 @@ from ..decisions.recorder import FrameRecord
 from ..engine.leases import NodeLease
 from ..engine.scheduling_choice import AdminChoice
 from ..model import Attempt, Node, Task
+from ..order import recent_timeouts
 from ..planning.bookings import MovedPromise, Reservation
 from . import decision_store, reservation_store, scheduling_store
 from .rows import (
@@ -71,6 +72,7 @@ class StoredState:
     policy_states: dict[str, str]
     last_decision: int
     steady_offset: SteadyOffset | None
+    recent_timeouts: list[float]
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -80,7 +82,7 @@ class StoredState:
 _TASK_FIXED = (
     "job_id", "name", "generation", "owner", "job_name", "priority", "tail_timeout_s", "cpu_centi", "memory_bytes",
     "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries", "image", "command_print", "task_print",
-    "grace_s",
+    "grace_s", "mean_timeout_s",
 )  # fmt: skip
 _TASK_MOVING = (
     "submitted_at", "held", "state", "queued_at", "not_before", "attempt", "user_failures", "platform_failures",
@@ -219,7 +221,15 @@ def load(conn: Connection, reading: ClockReading) -> StoredState:
         *choices_and_states,
         decision_store.last_id(conn),
         steady_offset,
+        _recent_timeouts(conn),
     )
+
+
+def _recent_timeouts(conn: Connection) -> list[float]:
+    """The timeouts of the tasks that came last and are still kept, the oldest first."""
+    latest = (tasks.c.submitted_at.desc(), tasks.c.job_id.desc(), tasks.c.name.desc())
+    query = select(tasks.c.timeout_s).order_by(*latest).limit(recent_timeouts.WINDOW)
+    return [row.timeout_s for row in conn.execute(query)][::-1]
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:

@@ -25,6 +25,7 @@ def task_fixed(task: Task) -> tuple[Any, ...]:
         task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
         shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
         task.timeout_s, task.retries, _image_json(shape), *task.prints, task.grace_s,
+        task.mean_timeout_s,
     )  # fmt: skip
 
 
@@ -44,14 +45,14 @@ def task_of(row: Row[Any]) -> Task:
         job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
         gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
         user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
-        ended_at, reason, image, command_print, task_print, spent_s, grace_s,
+        ended_at, reason, image, command_print, task_print, spent_s, grace_s, mean_timeout_s,
     ) = tuple(row)  # fmt: skip
     shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
     return Task(
         TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
         timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
         platform_failures, losses, refusals, _list(avoid), _list(disowned), event_seq, command_seq, cancel_by,
-        ended_at, _reason(reason), spent_s, (command_print, task_print), grace_s,
+        ended_at, _reason(reason), spent_s, (command_print, task_print), grace_s, mean_timeout_s,
     )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ tasks = Table(
     Column("task_print", BigInteger, nullable=False, server_default="0"),
     Column("spent_s", Float(53), nullable=False, server_default="0"),  # in earlier attempts
     Column("grace_s", Float(53), nullable=False, server_default="0"),
+    Column("mean_timeout_s", Float(53), nullable=False, server_default="0"),  # of the last tasks that came before it
     Index("ix_tasks_state", "state"),
 )
 

@@ -131,7 +131,9 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         assert not taken.refusals
         (refusal,) = refused.refusals
         assert (refusal.field, refusal.for_ever) == ("/resources", False)
-        assert refusal.sentence == "No machine is big enough: it asks for 3 GPUs, the largest has 2."
+        assert refusal.sentence == (
+            "No machine is big enough: it asks for 3 GPUs, the largest has 2. The closest machine, n1, has 2 of 3 GPUs."
+        )
         parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
         (running,) = [a for p in parts for a in p.attempts]
         assert (len(running.gpu_uuids), running.owner) == (2, "ann")

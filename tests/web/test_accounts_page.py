@@ -84,7 +84,7 @@ def test_an_account_from_its_making_to_its_end(
         sign_in(eve, "eve", password)
         expect(eve.get_by_role("navigation").get_by_role("link", name="Accounts")).to_have_count(0)
         eve.goto("/accounts")
-        expect(eve.get_by_text("There is no such page.")).to_be_visible()
+        expect(eve.get_by_role("heading", name="There is no such page")).to_be_visible()
         elsewhere = httpx.post(
             f"{headway.url}/api/v1/session", json={"username": "eve", "password": password}, timeout=60
         ).json()["token"]

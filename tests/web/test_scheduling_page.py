@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from playwright.sync_api import Browser, Locator, Page, Response, expect
 
 from tests.support.cluster import Cluster, a_job, scripted_task
@@ -217,7 +217,7 @@ def test_the_form_says_when_and_the_coach_is_applied_by_a_press_only(
     page.get_by_label("Image", exact=True).press_sequentially("scripted", delay=200)
     page.get_by_label("Timeout").fill("2d")
     expect(starts).to_contain_text("It would start at once.")
-    images = {json.loads(one.request.post_data or "")["tasks"][0]["image"] for one in asked}
+    images = {yaml.safe_load(one.request.post_data or "")["tasks"][0]["image"] for one in asked}
     assert images <= {"base/python:1", "scripted"}, "no name that is half typed was looked for"
     coach = page.get_by_role("note", name="What past runs say")
     expect(coach).to_contain_text("3 runs of this command by you took about")

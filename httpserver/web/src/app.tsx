@@ -18,10 +18,10 @@ import { Home } from "./views/home";
 import { Jobs } from "./views/jobs";
 import { Nodes } from "./views/nodes";
 import { QueueView } from "./views/queue";
-import { Submit } from "./views/submit";
 
 // What the first page does not need comes when it is opened, and is waited for while the server is away.
 const JobView = lazy(() => patiently(() => import("./views/job")).then((m) => ({ default: m.JobView })));
+const Submit = lazy(() => patiently(() => import("./views/submit")).then((m) => ({ default: m.Submit })));
 const Images = lazy(() => patiently(() => import("./views/images")).then((m) => ({ default: m.Images })));
 const ImageView = lazy(() => patiently(() => import("./views/image")).then((m) => ({ default: m.ImageView })));
 const Files = lazy(() => patiently(() => import("./views/files")).then((m) => ({ default: m.Files })));

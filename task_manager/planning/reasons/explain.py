@@ -15,9 +15,20 @@ from ...model import GPU_UNAVAILABLE, Node, Shape, Task
 from ..bookings import MovedPromise
 from ..limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from ..pass_model import Wait, WaitCause
-from ..placement import CpuTasks, FreeResources, Lack, Shortage, fits, full_capacity, shortages, suits, why_closed
+from ..placement import (
+    CpuTasks,
+    FreeResources,
+    Lack,
+    Shortage,
+    distance,
+    fits,
+    full_capacity,
+    shortages,
+    suits,
+    why_closed,
+)
 from .feasibility import why_never
-from .phrases import count_cpus, cpus, gpus_asked, some_of
+from .phrases import count_cpus, cpus, gpus_asked, if_it_took_work, if_they_worked, some_of
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 
@@ -201,18 +212,23 @@ def _node_reasons(shape: Shape, free_resources: Sequence[FreeResources], cpu_tas
         return [WaitReason(word, why_never(shape, nodes, lacks))]
     if any(not free.closed and not shortages(shape, free, cpu_tasks) for free in able):
         return []
-    found = _closed([free for free in able if free.closed])
+    found = _closed(shape, [free for free in able if free.closed], cpu_tasks)
     is_open = [free for free in able if not free.closed]
     if is_open:
         found.extend(_busy(shape, is_open, cpu_tasks))
     return found
 
 
-def _closed(free_resources: Sequence[FreeResources]) -> list[WaitReason]:
-    by_word: dict[WaitWord, list[str]] = {}
+def _closed(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    by_word: dict[WaitWord, list[FreeResources]] = {}
     for free in free_resources:
-        by_word.setdefault(_closed_word(free), []).append(free.closed)
-    return [WaitReason(word, f"{some_of(sentences)}.") for word, sentences in by_word.items()]
+        by_word.setdefault(_closed_word(free), []).append(free)
+    found = []
+    for word, closed in by_word.items():
+        roomy = [free.node.id for free in closed if not shortages(shape, free, cpu_tasks)]
+        otherwise = if_it_took_work(roomy or [free.node.id for free in closed], now=bool(roomy))
+        found.append(WaitReason(word, f"{some_of([free.closed.rstrip('.') for free in closed])}. {otherwise}"))
+    return found
 
 
 def _closed_word(free: FreeResources) -> WaitWord:
@@ -228,7 +244,7 @@ def _closed_word(free: FreeResources) -> WaitWord:
 def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
     # The machine that lacks least shows best what has to come free. The others would only add numbers.
     well = [free for free in free_resources if _well_gpus(shape, free.node) >= shape.gpus]
-    nearest = min(well or free_resources, key=lambda free: (_distance(shortages(shape, free, cpu_tasks)), free.order))
+    nearest = min(well or free_resources, key=lambda free: (distance(shortages(shape, free, cpu_tasks)), free.order))
     found = []
     spare = shortages(shape, nearest, cpu_tasks)
     compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
@@ -246,13 +262,26 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
             found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
         sick = sum(1 for gpu in nearest.node.gpus if gpu.sick and suits(gpu, shape))
         if sick and _well_gpus(shape, nearest.node) < shape.gpus:
-            found.append(WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(sick, nearest.node)))
+            found.append(
+                WaitReason(
+                    WaitWord.GPU_UNAVAILABLE, _sick_text(sick, nearest.node, now=fits_with(shape, nearest, sick))
+                )
+            )
             continue
         word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
         there = _free_gpus_text(shortage.free, shape, nearest.node)
         text = f"It asks for {gpus_asked(shape)}. The closest machine, {nearest.node.id}, has {there}."
         found.append(WaitReason(word, text))
-    return found
+    return found + _in_the_way(shape, [free for free in free_resources if free is not nearest])
+
+
+def _in_the_way(shape: Shape, free_resources: Sequence[FreeResources]) -> list[WaitReason]:
+    """The broken cards without which the task would start now, on the first such machine."""
+    for free in free_resources:
+        sick = sum(1 for gpu in free.node.gpus if gpu.sick and suits(gpu, shape))
+        if shape.gpus and sick and fits_with(shape, free, sick):
+            return [WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(sick, free.node, now=True))]
+    return []
 
 
 def _well_gpus(shape: Shape, node: Node) -> int:
@@ -260,12 +289,14 @@ def _well_gpus(shape: Shape, node: Node) -> int:
     return sum(1 for gpu in node.gpus if not gpu.sick and suits(gpu, shape))
 
 
-def _sick_text(sick: int, node: Node) -> str:
+def _sick_text(sick: int, node: Node, *, now: bool) -> str:
+    """That cards are broken, and what would be otherwise. ``now``: with them the task would fit at this moment."""
     for condition in node.conditions:
         if condition.word == GPU_UNAVAILABLE:
             return f"{node.id} gives out no GPU now. {condition.sentence}"
     verb = "does" if sick == 1 else "do"
-    return f"{counted(sick, 'GPU')} of {node.id} {verb} not work: `headway nodes show {node.id}` says why."
+    what = f"{counted(sick, 'GPU')} of {node.id} {verb} not work: `headway nodes show {node.id}` says why."
+    return f"{what} {if_they_worked(sick, now=now)}"
 
 
 def fits_with(shape: Shape, free: FreeResources, more_gpus: int) -> bool:
@@ -273,10 +304,6 @@ def fits_with(shape: Shape, free: FreeResources, more_gpus: int) -> bool:
     suitable = sum(1 for gpu in free.gpus if suits(gpu, shape))
     without = replace(shape, gpus=0, require_cuda="")
     return fits(without, free) and suitable + more_gpus >= shape.gpus
-
-
-def _distance(lacks: Sequence[Shortage]) -> float:
-    return sum(1.0 + (lack.asked - lack.free) / max(1, lack.asked) for lack in lacks)
 
 
 def _asked_text(shortage: Shortage) -> str:

@@ -15,8 +15,18 @@ from headway.units import format_size, round_size
 
 from ...model import Node, Shape
 from .. import cuda
-from ..placement import IMAGE_LACKS, CpuTasks, Lack, Shortage, full_capacity, shortages, suits
-from .phrases import count_cpus, cpus, gpus_asked, some_of
+from ..placement import (
+    IMAGE_LACKS,
+    CpuTasks,
+    Lack,
+    Shortage,
+    distance,
+    full_capacity,
+    shortages,
+    suits,
+    why_closed,
+)
+from .phrases import closest_machine, count_cpus, cpus, gpus_asked, some_of
 
 _MODELS_SHOWN = 8
 _ALIKE = 0.5  # how similar two names must be for a hint; H100 and B200 are
@@ -51,7 +61,7 @@ def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shor
             parts.append(f"it asks for {gpus_asked(shape)}, the largest has {suitable}{_cards(shape, nodes)}")
     parts.extend(_too_small(shape, nodes))
     if parts:
-        return f"No machine is big enough: {'; '.join(parts)}."
+        return f"No machine is big enough: {'; '.join(parts)}. {_nearest(shape, nodes, lacks)}"
     if any({s.lack for s in lack} == {Lack.KEPT_FOR_GPU_TASKS} for lack in lacks):
         return _kept(shape, [node for node in nodes if not node.gpus])
     image = _image_never(shape, lacks)
@@ -59,7 +69,15 @@ def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shor
         return image
     if ulimits := _ulimits_never(shape, lacks):
         return ulimits
-    return "No machine has all that it asks for together, though each part is on some machine."
+    together = "No machine has all that it asks for together, though each part is on some machine."
+    return f"{together} {_nearest(shape, nodes, lacks)}"
+
+
+def _nearest(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
+    """What the machine that lacks least has of what was asked for. An open one goes before a closed one."""
+    places = range(len(nodes))
+    at = min(places, key=lambda i: (distance(lacks[i]), bool(why_closed(nodes[i])), i))
+    return closest_machine(shape, nodes[at], lacks[at])
 
 
 def _too_small(shape: Shape, nodes: Sequence[Node]) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.units import counted, format_size
+from headway.ids import NodeId
+from headway.units import counted, format_size, round_size
 
-from ...model import Shape
+from ...model import Node, Shape
+from ..placement import Lack, Shortage, suits, why_closed
 
 _NAMES_SHOWN = 3
 
@@ -36,3 +38,56 @@ def some_of(sentences: Sequence[str]) -> str:
     shown = "; ".join(sentences[:_NAMES_SHOWN])
     more = len(sentences) - _NAMES_SHOWN
     return f"{shown}; and {more} more" if more > 0 else shown
+
+
+# What follows names one machine. All its sentences are here, so that they stay alike.
+
+
+def closest_machine(shape: Shape, node: Node, lacks: Sequence[Shortage]) -> str:
+    """What the machine that lacks least has of what was asked for, at best, and why it takes no work, if so."""
+    has = " and ".join(_has(shape, node, lack) for lack in lacks if lack.lack in _AMOUNTS)
+    rest = " and ".join(_bars(lack) for lack in lacks if lack.lack not in _AMOUNTS)
+    closed = why_closed(node).rstrip(".")
+    parts = ", and ".join(filter(None, (f"has {has}" if has else "", rest)))
+    return f"The closest machine, {node.id}, {parts}.{f' {closed}.' if closed else ''}"
+
+
+_AMOUNTS = frozenset({Lack.CPU, Lack.MEMORY, Lack.GPU, Lack.GPU_MODEL})
+
+
+def _has(shape: Shape, node: Node, lack: Shortage) -> str:
+    """How much the machine has of what was asked for: `8 of 12 CPUs`."""
+    match lack.lack:
+        case Lack.CPU:
+            return f"{cpus(lack.free)} of {count_cpus(lack.asked)}"
+        case Lack.MEMORY:
+            return f"{round_size(max(0, lack.free))} of {format_size(lack.asked)} of memory"
+        case _:
+            sick = sum(1 for gpu in node.gpus if gpu.sick and suits(gpu, shape))
+            broken = f" ({sick} of them {'does' if sick == 1 else 'do'} not work)" if sick else ""
+            return f"{lack.free} of {gpus_asked(shape)}{broken}"
+
+
+def _bars(lack: Shortage) -> str:
+    match lack.lack:
+        case Lack.KEPT_FOR_GPU_TASKS:
+            return "it is kept for tasks that ask for GPUs"
+        case Lack.ULIMIT:
+            return f"it can't give the limits ({lack.words})"
+        case _:
+            return f"its image can't run there ({lack.words})"
+
+
+def if_it_took_work(names: Sequence[NodeId], *, now: bool) -> str:
+    """What would be if these machines were open."""
+    whose = names[0] if len(names) == 1 else "one of them"
+    return f"If {whose} took work, this task could start there {_when(now)}."
+
+
+def if_they_worked(count: int, *, now: bool) -> str:
+    """What would be if so many broken GPUs of a machine worked."""
+    return f"If {'it' if count == 1 else 'they'} worked, this task could start there {_when(now)}."
+
+
+def _when(now: bool) -> str:
+    return "now" if now else "once others have ended"

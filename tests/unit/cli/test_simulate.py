@@ -169,6 +169,7 @@ def test_notes_go_to_standard_error(tmp_path):
         (["--trace", "TRACE", "--nodes", "1x2", "--timeout-factor", "much"], "'much' is not a number"),
         (["--trace", "TRACE", "--nodes", "1x2", "fifo"], "what is 'fifo'? Policies are named with --policy"),
         (["--trace", "/nowhere/t.csv", "--nodes", "1x2"], "does not exist"),
+        (["/nowhere/t.csv", "--nodes", "1x2", "--policy", "fifo"], "there is no file '/nowhere/t.csv'"),
         (["--dag", "/nowhere/t.json", "--nodes", "1x2"], "there is no file '/nowhere/t.json'"),
         (["--dag", "TRACE@soon", "--nodes", "1x2"], "comes the second of submission, not 'soon'"),
         (
@@ -262,3 +263,87 @@ def test_a_terminal_sees_a_progress_bar(trace):
         shown = screen.read(65536)
     assert json.loads(done.stdout)[0]["tasks"] == 20
     assert b"simulated tasks" in shown
+
+
+SWF = "".join(
+    f"{i} {10 * i} -1 100 {n} -1 -1 {n} 200 -1 1 {i % 2} 1 1 1 1 -1 -1\n" for i, n in enumerate((1, 2, 9, 2), 1)
+)
+
+
+def test_a_log_of_another_program_is_a_plain_argument_and_says_how_it_was_read(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text("; UnixStartTime: 0\n" + SWF)
+    status, out, message = headway(log, "--nodes", "1x4", "-o", "json")
+    assert (status, out) == (4, "")
+    assert "log.swf, row 3 (line 4), column 8 (processors asked for): 9 GPUs wanted" in message
+    assert "--skip-too-large leaves such tasks out" in message
+    status, out, err = headway(log, "--nodes", "1x4", "--skip-too-large", "-o", "json")
+    assert (status, json.loads(out)[0]["tasks"]) == (0, 3)
+    assert err.splitlines() == [
+        "headway: log.swf is read as SWF, by its lines of 18 numbers.",
+        "headway: 1 task of 4 is left out: no node of 1x4 could ever run it (first: log.swf, row 3 (line 4)).",
+        "headway: A job of SWF names processors: they are taken as GPUs of one node.",
+    ]
+    # Machines without GPUs run it on their CPUs.
+    status, out, err = headway(log, "--nodes", "1x0:cpus=16", "--format", "swf", "-o", "json")
+    assert (status, json.loads(out)[0]["tasks"]) == (0, 4)
+    assert err.splitlines() == ["headway: A job of SWF names processors: they are taken as CPUs of one node."]
+    assert "none" not in headway(log, "--nodes", "1x0", "--skip-too-large")[2].lower()
+    assert (
+        "All 4 tasks are too large for 1x0:cpus=0.5" in headway(log, "--nodes", "1x0:cpus=0.5", "--skip-too-large")[2]
+    )
+
+
+def test_what_needs_a_task_that_is_left_out_is_left_out_too(tmp_path):
+    flow = tmp_path / "flow.json"
+    flow.write_text(
+        '{"tasks": [{"name": "a", "runtime_s": 2}, {"name": "b", "runtime_s": 2, "gpus": 9, "depends_on": ["a"]}, '
+        '{"name": "c", "runtime_s": 2, "depends_on": ["b"]}, {"name": "d", "runtime_s": 2, "depends_on": ["a"]}]}'
+    )
+    starts = tmp_path / "starts.csv"
+    status, _, err = headway(flow, "--nodes", "1x4", "--skip-too-large", "--starts", starts)
+    assert (status, starts.read_text()) == (0, "id,aging_sjf\nflow/a,0.000000\nflow/d,2.000000\n")
+    assert "2 tasks of 4 are left out" in err
+
+
+def test_tasks_without_a_user_are_counted(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("submit_s,runtime_s,gpus,user\n0,1,1,ann\n1,1,1,\n2,1,1,\n")
+    _, _, err = headway(path, "--policy", "fair", "--nodes", "1x1")
+    assert err.splitlines() == ["headway: 2 tasks of 3 name no user: to `fair` they are of one without a name."]
+    assert headway(path, "--policy", "fifo", "--nodes", "1x1")[2] == ""
+
+
+def test_as_live_takes_what_the_configuration_books(tmp_path, monkeypatch):
+    path, toml = tmp_path / "t.csv", tmp_path / "headway.toml"
+    path.write_text(HEADER + "0,100,100,1\n1,5,5,2\n2,60,60,1\n")
+    toml.write_text("[task_manager]\nbooked_start_s = 5\nbooked_stop_s = 1\n")
+    monkeypatch.setenv("HEADWAY_CONFIG", str(toml))
+    status, _, err = headway(path, "--nodes", "1x2", "--as-live")
+    assert (status, err) == (
+        0, "headway: as live, each task books 5 s for its start and 1 s for its stop, on top of its timeout.\n"
+    )  # fmt: skip
+    monkeypatch.setenv("HEADWAY_CONFIG", str(tmp_path / "missing.toml"))
+    assert "60 s for its start and 30 s for its stop" in headway(path, "--nodes", "1x2", "--as-live")[2]
+    toml.write_text("[task_manager]\nbooked_start_s = -5\n")
+    monkeypatch.setenv("HEADWAY_CONFIG", str(toml))
+    status, _, message = headway(path, "--nodes", "1x2", "--as-live")
+    assert (status, "booked_start_s" in message) == (2, True)
+
+
+def test_tune_compares_the_usual_policies_with_the_present_one(trace):
+    status, out, _ = headway(trace, "--nodes", "1x2", "--tune", "--policy", "fifo")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("20 tasks. The mean timeout is 207.7 s, so `log_aging:means=12` is about c=2492.")
+    assert lines[2].split()[:2] == ["fifo", "562.1"]
+    assert lines[2].endswith("present")
+    assert any(line.startswith("aging_sjf:beta=2 ") for line in lines)
+    assert lines[-2].startswith("No")
+    assert "than fifo in both the mean and the longest wait" in lines[-2]
+    status, out, _ = headway(trace, "--nodes", "1x2", "--tune", "-o", "json")
+    found = json.loads(out)
+    assert (found[0]["policy"], found[0]["present"], found[0]["no_worse_than_present"]) == ("aging_sjf", True, True)
+    assert {"mean_wait_s", "p95_wait_s", "max_wait_s", "mean_bounded_slowdown", "promised_share"} < set(found[0])
+    both = ("--discipline", "easy", "--discipline", "greedy")
+    assert headway(trace, "--nodes", "1x2", "--tune", *both)[0] == 2

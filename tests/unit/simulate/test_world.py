@@ -259,7 +259,7 @@ def test_no_gpu_is_held_twice_and_all_tasks_run_their_time():
         assert 0 <= held <= 12
     assert all(life.start_s >= life.submit_s for life in lives)
     assert all(
-        life.end_s == life.start_s + min(record.runtime_s, record.timeout_s)
+        round(1e6 * life.run_s) == round(1e6 * min(record.runtime_s, record.timeout_s))  # whole ticks
         for life, record in zip(lives, records, strict=True)
     )
 
@@ -319,3 +319,41 @@ def test_of_400_tasks_the_longest_wait_is_shortest_by_age_and_longest_without():
         for policy in ("fifo", "aging_sjf", "sjf")
     }
     assert longest["fifo"] < longest["aging_sjf"] < longest["sjf"]
+
+
+def test_tenths_of_a_second_fit_exactly():
+    """0.1 + 0.2 is more than 0.3 to a float: the last task used to wait for the large one behind a hole of its size."""
+    tasks = [
+        a_record(0, run=0.3),
+        a_record(1, run=0.1),
+        a_record(2, at=0.05, gpus=2, run=1.0),
+        a_record(3, at=0.06, run=0.2),
+    ]
+    assert starts([replace(t, timeout_s=t.runtime_s) for t in tasks], "1x2", "fifo", "conservative") == [0, 0, 0.3, 0.1]
+
+
+def test_equal_keys_of_tenths_go_by_the_submission():
+    # Exactly 0.3 both; the first came earlier, though 0.1 + 0.2 is more as floats.
+    tasks = [a_record(0, run=1.0), a_record(1, at=0.1, run=0.2, timeout=0.2), a_record(2, at=0.2, run=0.1, timeout=0.1)]
+    assert starts(tasks, "1x1", "aging_sjf") == [0.0, 1.0, 1.2]
+
+
+@pytest.mark.parametrize("at", [0.0, 1_709_294_400.25])
+def test_starts_are_told_by_the_clock_of_the_trace(at):
+    tasks = [a_record(0, at=at, run=0.75, timeout=0.75), a_record(1, at=at + 0.5, run=0.25)]
+    assert starts(tasks, "1x1") == [at, at + 0.75]
+
+
+def test_as_live_books_more_than_the_timeout():
+    """A gap of the timeout alone is too small for what the live plan would book."""
+    tasks = [a_record(0, run=100), a_record(1, at=1, gpus=2, run=5), a_record(2, at=2, run=60, timeout=60)]
+    machines = cluster_spec.parse_cluster("1x2")
+    items = workload.build(tasks, machines)
+    contestants = comparison.parse_contestants(["fifo"], ["conservative"])
+    plain = comparison.Simulation(items, (0, 1, 2), machines, contestants)
+    assert [life.start_s for life in plain.run()[0].outcome.lives] == [0, 100, 2]
+    live = replace(plain, booked_start_s=60.0, booked_stop_s=30.0)
+    assert [life.start_s for life in live.run()[0].outcome.lives] == [0, 100, 2]  # 152 s until 190
+    longer = replace(tasks[2], runtime_s=99, timeout_s=99)
+    live = replace(live, tasks=workload.build([*tasks[:2], longer], machines))
+    assert [life.start_s for life in live.run()[0].outcome.lives] == [0, 100, 105]  # 191 s are after 190

@@ -12,13 +12,13 @@ const TYPING_MS = 600;
 const AGAIN_MS = 20_000;
 
 /** The last value that stood still for a while; `paused`: it stays as it is. */
-export function useSettled<T>(value: T, paused = false): T {
+export function useSettled<T>(value: T, paused = false, afterMs = TYPING_MS): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
     if (paused) return;
-    const timer = setTimeout(() => setSettled(value), TYPING_MS);
+    const timer = setTimeout(() => setSettled(value), afterMs);
     return () => clearTimeout(timer);
-  }, [value, paused]);
+  }, [value, paused, afterMs]);
   return settled;
 }
 
@@ -30,7 +30,7 @@ export interface Advice {
   readonly asking: boolean;
 }
 
-/** `file`: the job file as JSON text; empty: not to be asked (yet). What was asked of an older one is called off. */
+/** `file`: the job file; empty: not to be asked (yet). What was asked of an older one is called off. */
 export function useAdvice(file: string): Advice {
   const answer = useQuery({
     queryKey: [...keys.advice, "job", file],
@@ -39,7 +39,7 @@ export function useAdvice(file: string): Advice {
       askJson<Submitted>("POST", "/jobs", {
         query: { dry_run: true },
         body: file,
-        headers: { "Content-Type": "application/json" },
+        headers: { "Content-Type": "application/yaml" },
         signal,
         quiet: true,
       }),

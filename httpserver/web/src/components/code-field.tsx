@@ -1,7 +1,7 @@
 import { useState } from "react";
 
-import { type ProblemItem } from "../api/client";
-import type { CodeField } from "../domain/form";
+import type { ProblemItem } from "../api/client";
+import type { CodeField } from "../domain/draft";
 import { size } from "../domain/format";
 import { short } from "../domain/image-name";
 import { HelpLink } from "./help-link";
@@ -43,7 +43,8 @@ export function CodeFieldset({
       <HelpLink topic="code" />
       {code !== null && doing === null && (
         <span className="chip" title={code.digest}>
-          {code.folder}: {code.files} file{code.files === 1 ? "" : "s"}, {size(code.sizeBytes)}, <code>{short(code.digest)}</code>
+          {code.folder && `${code.folder}: ${code.files} file${code.files === 1 ? "" : "s"}, ${size(code.sizeBytes)}, `}
+          <code>{short(code.digest)}</code>
           <button type="button" aria-label="Remove the code" onClick={() => onChange(null)}>
             ×
           </button>

@@ -1,6 +1,7 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 
 import { type Option, grouped, matching } from "../domain/options";
+import type { Aria } from "./form-field";
 
 /** So many are drawn: who has more types a word. */
 const SHOWN = 60;
@@ -19,6 +20,8 @@ export function Combobox({
   size,
   required = false,
   autoFocus = false,
+  readOnly = false,
+  about = {},
   onText,
   onPick,
   onEnter,
@@ -35,6 +38,9 @@ export function Combobox({
   size?: number;
   required?: boolean;
   autoFocus?: boolean;
+  readOnly?: boolean;
+  /** Where what is wrong with it is told. */
+  about?: Aria;
   onText: (text: string) => void;
   onPick: (value: string) => void;
   /** Enter while no suggestion is marked; without it the form is sent, as by any field. */
@@ -47,7 +53,7 @@ export function Combobox({
   // Opened by hand it shows all, whatever the field holds; the first key narrows it.
   const [typed, setTyped] = useState(false);
   const [at, setAt] = useState(-1);
-  const found = open ? matching(options, typed ? value : "") : [];
+  const found = open && !readOnly ? matching(options, typed ? value : "") : [];
   // In the order in which they are drawn, so that the keys go from one to the next.
   const groups = grouped(found.slice(0, SHOWN));
   const shown = groups.flatMap((group) => group.options);
@@ -87,7 +93,7 @@ export function Combobox({
       close();
     }
   };
-  const visible = open && (shown.length > 0 || footer !== undefined);
+  const visible = open && !readOnly && (shown.length > 0 || footer !== undefined);
   return (
     <span className="combobox">
       <input
@@ -102,6 +108,8 @@ export function Combobox({
         placeholder={placeholder}
         size={size}
         required={required}
+        readOnly={readOnly}
+        {...about}
         autoFocus={autoFocus}
         autoComplete="off"
         autoCapitalize="none"

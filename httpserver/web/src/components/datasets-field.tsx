@@ -1,10 +1,10 @@
-import { useState } from "react";
+import { useId, useState } from "react";
 
 import type { ProblemItem } from "../api/client";
 import type { Option } from "../domain/options";
 import { HelpLink } from "./help-link";
-import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
+import { Messages, aria } from "./form-field";
 
 const nameOf = (dataset: string): string => dataset.split("@")[0] ?? "";
 
@@ -21,6 +21,7 @@ export function DatasetsField({
   onChange: (chosen: readonly string[]) => void;
 }) {
   const [text, setText] = useState("");
+  const id = useId();
   // One task can't have two versions of one.
   const taken = new Set(chosen.map(nameOf));
   const add = (name: string): void => {
@@ -43,6 +44,7 @@ export function DatasetsField({
       <Combobox
         label="Add a dataset"
         placeholder="add …"
+        about={aria(problems, id)}
         size={18}
         value={text}
         options={(known ?? []).filter((option) => !taken.has(nameOf(option.value)))}
@@ -58,7 +60,7 @@ export function DatasetsField({
           at submit
         </small>
       )}
-      <FieldProblems problems={problems} />
+      <Messages problems={problems} id={id} />
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import { type Ref, useImperativeHandle, useRef } from "react";
+import { type Ref, memo, useImperativeHandle, useRef } from "react";
 
 import type { ProblemItem } from "../api/client";
 
@@ -23,10 +23,6 @@ export function Editor({
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLDivElement>(null);
   const lines = text.split("\n").length;
-  const marked = new Map<number, string>();
-  for (const p of problems) {
-    if (p.line !== null) marked.set(p.line, [marked.get(p.line), p.message].filter(Boolean).join("\n"));
-  }
 
   useImperativeHandle(ref, () => ({
     goTo(line, column) {
@@ -43,15 +39,7 @@ export function Editor({
   return (
     <div className="editor">
       <div className="gutter" ref={gutter} aria-hidden="true">
-        {lines > 20_000 ? null : (
-          <div>
-            {Array.from({ length: lines }, (_, i) => (
-              <div key={i} className={marked.has(i + 1) ? "line marked" : "line"} title={marked.get(i + 1)}>
-                {i + 1}
-              </div>
-            ))}
-          </div>
-        )}
+        <Numbers lines={lines} problems={problems} />
       </div>
       <textarea
         ref={area}
@@ -81,3 +69,21 @@ export function Editor({
     </div>
   );
 }
+
+/** Drawn anew only when there are more lines or other problems: a key in a long file must not wait for it. */
+const Numbers = memo(function Numbers({ lines, problems }: { lines: number; problems: readonly ProblemItem[] }) {
+  if (lines > 20_000) return null;
+  const marked = new Map<number, string>();
+  for (const p of problems) {
+    if (p.line !== null) marked.set(p.line, [marked.get(p.line), p.message].filter(Boolean).join("\n"));
+  }
+  return (
+    <div>
+      {Array.from({ length: lines }, (_, i) => (
+        <div key={i} className={marked.has(i + 1) ? "line marked" : "line"} title={marked.get(i + 1)}>
+          {i + 1}
+        </div>
+      ))}
+    </div>
+  );
+});

@@ -19,6 +19,7 @@ export function StartPreview({
   advice,
   ready,
   task,
+  blocked = null,
   compared,
   onTimeout,
 }: {
@@ -27,6 +28,8 @@ export function StartPreview({
   ready: boolean;
   /** The task that is compared with others like it; empty where there is nothing to compare. */
   task: string;
+  /** What it would get if it were ready now, where it needs others first; null: it needs none. */
+  blocked?: PreviewStart | null;
   compared: Compared | null;
   onTimeout: (timeout: string) => void;
 }) {
@@ -50,6 +53,13 @@ export function StartPreview({
               Start after the tasks that they need: {preview.after_needs.slice(0, SHOWN).join(", ")}
               {preview.after_needs_count > SHOWN && ` and ${preview.after_needs_count - SHOWN} more`}.
             </p>
+          )}
+          {blocked && (
+            <div className="start" role="note" aria-label="Once its needs have ended">
+              <p>
+                <b>{task || "It"}</b> waits for the tasks that it needs. If they had ended already: <Start start={blocked} now={now} />
+              </p>
+            </div>
           )}
           {compared && <Table task={task} compared={compared} now={now} onTimeout={onTimeout} />}
           <p className="note">

@@ -1,10 +1,13 @@
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 
 import type { Attempt, JobDetail, Task } from "../api/client";
 import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from "../api/events";
 import { moment, size, span, ulimits } from "./format";
-import { INPUTS, type TaskInput } from "../api/generated/task-fields";
-import { type JobForm, emptyTask, isAt, numberOrText, removeTask, renameTask, toJobFile, typed } from "./form";
+import { INPUTS } from "../api/generated/task-fields";
+import { type JobForm, edited, emptyTask, holding, numberOrText, removeTask, renameTask, told } from "./form";
+import { placeOf, placed } from "./places";
+import { textOf } from "./write-form";
 import { zone } from "./zone";
 
 describe("formats", () => {
@@ -41,7 +44,9 @@ describe("formats", () => {
 const diamond: JobForm = {
   name: "d",
   priority: "normal",
-  code: null,
+  loose: [],
+  fixed: [],
+  defaults: null,
   tasks: [
     { ...emptyTask("1", "a", "img"), command: "echo $HOME\n", env: [{ name: "LR", value: "0.10" }] },
     {
@@ -57,22 +62,22 @@ const diamond: JobForm = {
 };
 
 describe("the form", () => {
-  it("has an input for each row of the table, and says what is typed there", () => {
-    const plain: TaskInput = {
-      key: "nice", under: "", kind: "number", mode: "numeric", choices: [], label: "Niceness", hint: "", placeholder: "",
-      start: "0", width: 4, required: false, always: false, exact: false,
-    };
-    const task = { nice: " 5 ", disk: "1GiB ", path: " a" };
-    expect(typed(task, [plain])).toEqual({ nice: 5 });
-    expect(typed({ ...task, nice: "0" }, [plain])).toEqual({});
-    expect(typed({}, [plain, { ...plain, always: true, under: "resources" }])).toEqual({ resources: { nice: 0 } });
-    expect(typed(task, [plain, { ...plain, key: "disk", kind: "text", start: "" }])).toEqual({ nice: 5, disk: "1GiB" });
-    expect(typed(task, [{ ...plain, key: "path", kind: "text", start: "", exact: true }])).toEqual({ path: " a" });
+  it("has an input for each row of the table, with what a new task starts with", () => {
     for (const input of INPUTS) expect(emptyTask("1", "a")).toHaveProperty(input.key, input.start);
   });
 
+  it("shows what holds where nothing is written: what all tasks share, else the default", () => {
+    const defaults = { ...emptyTask("defaults", ""), timeout: "2h", image: "img", gpus: "" };
+    const task = { ...emptyTask("1", "a"), timeout: "", gpus: "", command: "true" };
+    expect(holding(task, defaults)).toMatchObject({ timeout: "2h", image: "img", gpus: "", command: "true" });
+    const [timeout, retries] = [INPUTS[0], INPUTS[1]];
+    expect([told(timeout, defaults), told(retries, defaults), told(timeout, null)]).toEqual(["2h", "0", ""]);
+    expect(edited({ ...task, loose: ["image", "resources/cpus"] }, { cpus: "1" }).loose).toEqual(["image"]);
+  });
+
   it("says the job file that it means", () => {
-    const file = toJobFile(diamond);
+    const file = parse(textOf(diamond)) as { [key: string]: unknown };
+    expect(Object.keys(file)).toEqual(["version", "name", "priority", "tasks"]);
     expect(file["tasks"]).toEqual([
       {
         name: "a",
@@ -95,7 +100,6 @@ describe("the form", () => {
         name: "c",
         needs: { a: "failure" },
         image: "img",
-        command: "",
         resources: { cpus: "half", memory: "2GiB", gpus: 0 },
         timeout: "10m",
       },
@@ -108,9 +112,61 @@ describe("the form", () => {
     expect(left.tasks.map((t) => t.needs)).toEqual([[], []]);
   });
 
-  it("finds the field of a problem", () => {
-    expect(isAt({ pointer: "/tasks/1/needs/a" }, "/tasks/1/needs")).toBe(true);
-    expect(isAt({ pointer: "/tasks/10" }, "/tasks/1")).toBe(false);
+  it.each([
+    ["/name", "", "name"],
+    ["/priority", "", "priority"],
+    ["", "the job file has no name; write a label", "name"],
+    ["", "and 3 more problems", null],
+    ["/defaults/code", "", "code"],
+    ["/defaults/timeout", "", "defaults:timeout"],
+    ["/defaults", "", null],
+    ["/tasks", "a loop", null],
+    ["/tasks/9/image", "", null],
+    ["/tasks/1", "", "2"],
+    ["/tasks/1", "task 'b' has no image; write for instance image: base/python:1", "2:image"],
+    ["/tasks/1/command/0", "", "2:command"],
+    ["/tasks/1/needs/0", "", "2:needs/a"],
+    ["/tasks/1/needs/a", "", "2:needs/a"],
+    ["/tasks/1/needs/zz", "", "2:needs"],
+    ["/tasks/1/datasets/0", "", "2:datasets"],
+    ["/tasks/0/env/LR", "", "1:env/LR"],
+    ["/tasks/0/env/a~1b~0c", "", "1:env/a/b~c"],
+    ["/tasks/0/env", "", "1:env"],
+    ["/tasks/0/ulimits/nofile/soft", "", "1:ulimits/nofile"],
+    ["/tasks/0/resources/gpu_model/1", "", "1:resources/gpu_model"],
+    ["/tasks/0/resources/disk", "", "1"],
+    ["/tasks/0/log_limit", "", "1:log_limit"],
+    ["/tasks/0/nproc", "", "1"],
+    ["/tasks/10/name", "", null],
+  ])("the place of a problem at %j (%s) is %j", (pointer, message, want) => {
+    const [a, ...others] = diamond.tasks;
+    if (a === undefined) throw new Error("no task");
+    const rows = { env: [...a.env, { name: "a/b~c", value: "" }], ulimits: [{ name: "nofile", value: "1:2" }] };
+    const form = { ...diamond, defaults: emptyTask("defaults", ""), tasks: [{ ...a, ...rows }, ...others] };
+    expect(placeOf({ pointer, message }, form)).toBe(want);
+    const problem = { pointer, message, line: null, column: null, word: "", allowed: [], suggestion: "" };
+    const places = placed([problem], form);
+    expect([places.at(want ?? "no such place").length, places.rest.length]).toEqual(want === null ? [0, 1] : [1, 0]);
+  });
+});
+
+describe("a message", () => {
+  const problem = (pointer: string): { pointer: string; message: string; line: null; column: null; word: string; allowed: []; suggestion: string } =>
+    ({ pointer, message: "", line: null, column: null, word: "", allowed: [], suggestion: "" });
+  const task = { ...emptyTask("1", "a"), env: [{ name: "A", value: "yes", loose: true as const }, { name: "B", value: "" }] };
+  const form: JobForm = { ...diamond, tasks: [task, emptyTask("2", "b")] };
+  const pointers = ["/name", "/tasks/0/timeout", "/tasks/0/resources/gpus", "/tasks/0/env/A", "/tasks/0/env/B", "/tasks/1"];
+  const places = ["name", "1:timeout", "1:resources/gpus", "1:env/A", "1:env/B", "2"];
+
+  it.each<[string, JobForm, readonly string[]]>([
+    ["nothing", form, []],
+    ["the name", { ...form, name: "e" }, ["name"]],
+    ["a number", { ...form, tasks: [edited(task, { gpus: "9" }), emptyTask("2", "b")] }, ["1:resources/gpus"]],
+    ["a variable that gets its quotes", { ...form, tasks: [{ ...task, env: [{ name: "A", value: "yes" }, { name: "B", value: "" }] }, emptyTask("2", "b")] }, ["1:env/A"]],
+    ["a task that went, while the other moved up", { ...form, tasks: [emptyTask("2", "b")] }, ["1:timeout", "1:resources/gpus", "1:env/A", "1:env/B"]],
+  ])("is gone once its field was changed: %s", (_, now, gone) => {
+    const found = placed(pointers.map(problem), form, now);
+    expect(places.filter((place) => found.at(place).length === 0)).toEqual(gone);
   });
 });
 

@@ -1,56 +1,116 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { parse } from "yaml";
 
-import { forgetDraft, loadDraft, newDraft, saveDraft } from "./draft";
+import { type Draft, draftOf, fileOf, forgetDraft, loadDraft, newDraft, saveDraft, untouched, withTaken } from "./draft";
+import { forgetTaken, takeIntoDraft, taken } from "./take";
 
-const OLD = "headway.draft.2.ann";
-const NEW = "headway.draft.3.ann";
+const [OLD, OLDER, NEW] = ["headway.draft.3.ann", "headway.draft.2.ann", "headway.draft.4.ann"];
 
-/** A draft as pages wrote it that called the working folder `workingDir`. */
-function writeOld(workingDir: string): void {
-  const fresh = newDraft();
-  const tasks = fresh.form.tasks.map(({ working_dir: _, ...task }) => ({ ...task, command: "echo hi", timeout: "3h", workingDir }));
-  sessionStorage.setItem(OLD, JSON.stringify({ ...fresh, yaml: "version: 1", requestId: "r1", form: { ...fresh.form, name: "long work", tasks } }));
+/** A draft as pages wrote it that kept a form and a text side by side; the first of them said `workingDir`. */
+function writeOld(slot: string, part: { [key: string]: unknown } = {}): void {
+  const folder = slot === OLDER ? { workingDir: "/root/nfs/run 1" } : { working_dir: "/root/nfs/run 1" };
+  const task = {
+    key: "k", name: "task-1", image: "base/python:1", mode: "script", command: "echo hi", timeout: "3h", retries: "0", cpus: "1",
+    memory: "2GiB", gpus: "0", network: "outgoing", env: [{ name: "A", value: "no" }], needs: [], datasets: ["mnist"], ...folder,
+  };
+  const form = { name: "long work", priority: "normal", code: null, tasks: [task] };
+  sessionStorage.setItem(slot, JSON.stringify({ tab: "form", form, yaml: "", requestId: "r1", ...part }));
 }
 
 beforeEach(() => sessionStorage.clear());
 
-describe("a draft of an older page", () => {
-  it("was lost when its slot got another name, and is now read with all that was typed", () => {
-    writeOld("/root/nfs/run 1");
-    const draft = loadDraft("ann");
-    expect([draft.yaml, draft.requestId, draft.form.name]).toEqual(["version: 1", "r1", "long work"]);
-    expect(draft.form.tasks[0]).toMatchObject({ command: "echo hi", timeout: "3h", working_dir: "/root/nfs/run 1" });
-    expect(draft.form.tasks[0]).not.toHaveProperty("workingDir");
+const typed = (draft: Draft): Draft => ({ ...draft, form: draft.form && { ...draft.form, name: "typed" } });
+
+describe("a draft", () => {
+  it("is one file, whichever way it is seen", () => {
+    const draft = newDraft();
+    expect([untouched(draft), untouched(typed(draft))]).toEqual([true, false]);
+    expect(fileOf(typed(draft))).toBe(draft.text.replace("my job", "typed"));
+    saveDraft("ann", typed(draft));
+    expect(loadDraft("ann")).toEqual({ draft: typed(draft), told: "", blocked: false });
+    expect(draftOf("a: [").form).toBeNull();
   });
 
-  it("is moved once: a job that was submitted does not come back", () => {
-    writeOld("/root");
-    const draft = loadDraft("ann");
-    expect([sessionStorage.getItem(OLD), sessionStorage.getItem(NEW)]).toEqual([null, JSON.stringify(draft)]);
-    expect(loadDraft("ann")).toEqual(draft);
-    forgetDraft("ann");
-    expect(loadDraft("ann").form.name).toBe("my job");
+  it("of an older page is taken over with all that was typed, and what a task has anyway is no word of the file", () => {
+    for (const slot of [OLD ?? "", OLDER ?? ""]) {
+      sessionStorage.clear();
+      writeOld(slot);
+      const { draft } = loadDraft("ann");
+      expect(draft.requestId).toBe("r1");
+      expect(parse(fileOf(draft))).toEqual({
+        version: 1, name: "long work", priority: "normal",
+        tasks: [{ name: "task-1", image: "base/python:1", command: "echo hi", env: { A: "no" }, working_dir: "/root/nfs/run 1", datasets: ["mnist"], resources: { cpus: 1, memory: "2GiB", gpus: 0 }, timeout: "3h" }],
+      });
+      expect([sessionStorage.getItem(slot), JSON.parse(sessionStorage.getItem(NEW ?? "") ?? "{}")]).toMatchObject([null, { version: 4 }]);
+      expect(loadDraft("ann").draft).toEqual(draft);
+      forgetDraft("ann");
+      expect(loadDraft("ann").draft.form?.name).toBe("my job");
+    }
   });
 
-  it("never replaces what was typed since", () => {
-    const draft = { ...newDraft(), yaml: "version: 1 # newer" };
-    saveDraft("ann", draft);
-    writeOld("/root");
-    expect(loadDraft("ann")).toEqual(draft);
+  it("of an older page that had two: the one in sight is it, the other is put aside", () => {
+    writeOld(OLD ?? "", { tab: "yaml", yaml: "name: other # kept\n" });
+    expect(loadDraft("ann").draft).toMatchObject({ text: "name: other # kept\n", form: null, aside: expect.stringContaining("long work") as string });
+    sessionStorage.clear();
+    writeOld(OLD ?? "", { yaml: "name: other\n" });
+    expect(loadDraft("ann").draft).toMatchObject({ form: { name: "long work" }, aside: "name: other\n" });
   });
 
-  it("stays where it is while the new place can't be written", () => {
-    writeOld("/root/nfs");
+  it("of an older page never replaces what was typed since, and stays where the new place can't be written", () => {
+    saveDraft("ann", typed(newDraft()));
+    writeOld(OLD ?? "");
+    expect(loadDraft("ann").draft.form?.name).toBe("typed");
+    sessionStorage.removeItem(NEW ?? "");
     const full = vi.spyOn(Storage.prototype, "setItem").mockImplementation(() => {
       throw new DOMException("full", "QuotaExceededError");
     });
-    expect(loadDraft("ann").form.tasks[0]?.working_dir).toBe("/root/nfs");
+    expect(loadDraft("ann").draft.form?.name).toBe("long work");
     full.mockRestore();
-    expect(sessionStorage.getItem(OLD)).not.toBeNull();
+    expect(sessionStorage.getItem(OLD ?? "")).not.toBeNull();
   });
 
-  it("that can't be read is no draft", () => {
-    sessionStorage.setItem(OLD, "{");
-    expect(loadDraft("ann").form.name).toBe("my job");
+  const kept = { version: 4, ...newDraft() };
+  it.each([
+    ["{"],
+    ["null"],
+    [JSON.stringify({ ...kept, version: 5 })],
+    [JSON.stringify({ ...kept, text: 1 })],
+    [JSON.stringify({ ...kept, text: "a: [" })],
+    [JSON.stringify({ ...kept, form: { ...kept.form, tasks: [{ key: "1" }] } })],
+    [JSON.stringify({ ...kept, form: { ...kept.form, tasks: "__proto__" } })],
+    ['{"version": 4, "__proto__": {"text": "x"}}'],
+  ])("that can't be read changes nothing, and is told: %.40s", (json) => {
+    sessionStorage.setItem(NEW ?? "", json);
+    const { draft, told, blocked } = loadDraft("ann");
+    expect([draft.form?.name, told, blocked]).toEqual(["my job", expect.stringContaining("can't read"), true]);
+    expect(sessionStorage.getItem(NEW ?? "")).toBe(json);
+  });
+
+  it.each([[OLD], [OLDER]])("of an older page that can't be read stays in %s, and is told", (slot = "") => {
+    for (const json of ["{", "[]", '{"form": {"tasks": 1}}']) {
+      sessionStorage.setItem(slot, json);
+      expect(loadDraft("ann")).toMatchObject({ draft: { form: { name: "my job" } }, told: expect.stringContaining("can't be read") as string });
+      forgetDraft("ann");
+      expect(sessionStorage.getItem(slot)).toBe(json);
+    }
+  });
+
+  it("of a newer page is left alone and told; another account's says nothing", () => {
+    sessionStorage.setItem("headway.draft.7.ann", "{}");
+    sessionStorage.setItem("headway.draft.9.bea", "{}");
+    expect(loadDraft("ann").told).toContain("newer version");
+    expect(loadDraft("cid").told).toBe("");
+    expect(sessionStorage.getItem("headway.draft.7.ann")).toBe("{}");
+  });
+
+  it("takes what was looked at as its first task's, or says why not", () => {
+    takeIntoDraft("ann", { image: "team/torch:2", dataset: "mnist" });
+    const what = taken("ann");
+    expect(withTaken(newDraft(), what).draft.form?.tasks[0]).toMatchObject({ image: "team/torch:2", datasets: ["mnist"] });
+    expect(withTaken(draftOf("a: ["), what)).toMatchObject({ draft: { text: "a: [" }, told: expect.stringContaining("team/torch:2") as string });
+    forgetTaken("ann");
+    expect(taken("ann")).toEqual({});
+    sessionStorage.setItem("headway.take.ann", '{"image": 3, "dataset": ["x"]}');
+    expect(taken("ann")).toEqual({});
   });
 });

@@ -1,64 +1,170 @@
 /** What is being written, kept for this tab: a reload, a sign-in or a wrong click loses nothing. */
-import { type JobForm, type TaskForm, emptyTask } from "./form";
+import { INPUTS } from "../api/generated/task-fields";
+import { type JobForm, type TaskForm, blankTask, edited, emptyTask } from "./form";
 import { freshId } from "./id";
+import { fromOldDraft } from "./old-draft";
+import { readForm } from "./read-form";
+import type { Taken } from "./take";
+import { carried, textOf } from "./write-form";
 
+/** What is known of a snapshot that was made here. */
+export interface CodeField {
+  readonly digest: string;
+  readonly folder: string;
+  readonly files: number;
+  readonly sizeBytes: number;
+}
+
+/** One file, seen as a form or as text. */
 export interface Draft {
-  readonly tab: "form" | "yaml";
-  readonly form: JobForm;
-  readonly yaml: string;
-  /** The job whose file was loaded into `yaml`: a reload keeps what was changed since. */
+  /** The file; while the form is open, as it was when it was opened. */
+  readonly text: string;
+  /** The form of it, with what was changed there since; null: it is seen as text. */
+  readonly form: JobForm | null;
+  /** As it was begun: nothing is lost if it is still that. */
+  readonly origin: string;
+  /** Another file that had to make room for this one; empty: none. */
+  readonly aside: string;
+  readonly code: CodeField | null;
+  /** The job whose file this began with: a reload keeps what was changed since. */
   readonly cloneOf?: string;
   /** Sent with the submit: the same content sent twice is one job. */
   readonly requestId: string;
 }
 
-const slot = (user: string): string => `headway.draft.3.${user}`;
-/** Where pages kept it that said `workingDir` for `working_dir`. */
-const oldSlot = (user: string): string => `headway.draft.2.${user}`;
+const VERSION = 4;
+const slot = (user: string, version: number = VERSION): string => `headway.draft.${version}.${user}`;
+/** Pages of before: of them the newest that is there. */
+const OLD = [3, 2] as const;
 
-export function newDraft(): Draft {
-  return {
-    tab: "form",
-    form: { name: "my job", priority: "normal", code: null, tasks: [emptyTask(freshId(), "task-1", "base/python:1")] },
-    yaml: "",
-    requestId: freshId(),
-  };
+export interface Loaded {
+  readonly draft: Draft;
+  /** What of other pages was found and left alone; empty: nothing. */
+  readonly told: string;
+  /** The place where drafts are kept has something that this page can't read: nothing is written over it. */
+  readonly blocked: boolean;
 }
 
-export function loadDraft(user: string): Draft {
+/** The file that would be submitted now. */
+export const fileOf = (draft: Draft): string => (draft.form === null ? draft.text : carried(draft.text, draft.form));
+
+export const untouched = (draft: Draft): boolean => fileOf(draft) === draft.origin;
+
+/** A draft of a file, as a form where it can have one. */
+export function draftOf(text: string, { asText = false, aside = "" }: { asText?: boolean; aside?: string } = {}): Draft {
+  return { text, form: asText ? null : readForm(text).form, origin: text, aside, code: null, requestId: freshId() };
+}
+
+export function newDraft(): Draft {
+  const tasks = [emptyTask("new", "task-1", "base/python:1")];
+  return draftOf(textOf({ name: "my job", priority: "normal", loose: [], fixed: [], defaults: null, tasks }));
+}
+
+export function loadDraft(user: string): Loaded {
+  let told = "";
   try {
-    const text = sessionStorage.getItem(slot(user));
-    return text === null ? (movedDraft(user) ?? newDraft()) : completed(JSON.parse(text) as Draft);
+    if (Object.keys(sessionStorage).some((key) => newerOf(key, user))) {
+      told = "A newer version of this page keeps a draft in this tab. It was not changed; reload the page to go on with it.";
+    }
+    const kept = sessionStorage.getItem(slot(user));
+    if (kept !== null) {
+      const draft = readDraft(kept);
+      if (draft !== null) return { draft, told, blocked: false };
+      return { draft: newDraft(), told: "A draft is kept in this tab that this version of the page can't read. It was not changed.", blocked: true };
+    }
+    const old = movedDraft(user);
+    if (old === "unread") return { draft: newDraft(), told: "A draft of an older version of this page can't be read. It was not changed.", blocked: false };
+    return { draft: old ?? newDraft(), told, blocked: false };
   } catch {
-    return newDraft();
+    return { draft: newDraft(), told, blocked: false };
   }
 }
 
+function newerOf(key: string, user: string): boolean {
+  const version = /^headway\.draft\.(\d{1,6})\./.exec(key)?.[1];
+  return version !== undefined && Number(version) > VERSION && key === slot(user, Number(version));
+}
+
 /** The draft of an older page, moved to where this one keeps it. It is read once: what was submitted must not come back. */
-function movedDraft(user: string): Draft | null {
-  const text = sessionStorage.getItem(oldSlot(user));
-  if (text === null) return null;
-  const old = JSON.parse(text) as Draft;
-  const tasks = old.form.tasks.map((task) => {
-    const { workingDir, ...others } = task as TaskForm & { readonly workingDir?: string };
-    return workingDir === undefined ? others : { ...others, working_dir: workingDir };
-  });
-  const draft = completed({ ...old, form: { ...old.form, tasks } });
+function movedDraft(user: string): Draft | "unread" | null {
+  const from = OLD.map((version) => slot(user, version)).find((one) => sessionStorage.getItem(one) !== null);
+  if (from === undefined) return null;
+  const old = fromOldDraft(sessionStorage.getItem(from) ?? "");
+  if (old === null) return "unread";
+  const draft = { ...draftOf(old.text, { asText: old.asText, aside: old.aside }), origin: "", code: old.code, requestId: old.requestId };
   // It stays in the old place if there is no room in the new one.
-  if (saveDraft(user, draft)) sessionStorage.removeItem(oldSlot(user));
+  if (saveDraft(user, draft)) sessionStorage.removeItem(from);
   return draft;
 }
 
+// -- what was kept ---------------------------------------------------------------------------------------
+
+type Loose = { readonly [key: string]: unknown };
+
+const isObject = (value: unknown): value is Loose => typeof value === "object" && value !== null && !Array.isArray(value);
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === "string");
+const isPlace = (value: unknown): boolean => value === undefined || (Number.isInteger(value) && (value as number) >= 0);
+const isRows = (value: unknown, ...texts: readonly string[]): boolean =>
+  Array.isArray(value) && value.every((row) => isObject(row) && isPlace(row["at"]) && texts.every((key) => typeof row[key] === "string"));
+
+function isMarks(value: Loose): boolean {
+  return isTexts(value["loose"]) && isRows(value["fixed"], "field", "why");
+}
+
+function isTask(value: unknown): value is TaskForm {
+  if (!isObject(value) || !isMarks(value) || !isPlace(value["at"])) return false;
+  const texts = ["key", "name", "image", "command", ...INPUTS.map((input) => input.key).filter((key) => key in value)];
+  return (
+    texts.every((key) => typeof value[key] === "string") &&
+    (value["mode"] === "script" || value["mode"] === "argv") &&
+    isRows(value["env"], "name", "value") &&
+    isRows(value["ulimits"], "name", "value") &&
+    isRows(value["needs"], "task", "on") &&
+    isTexts(value["datasets"])
+  );
+}
+
+function isForm(value: unknown): value is JobForm {
+  if (!isObject(value) || !isMarks(value)) return false;
+  const { name, priority, defaults, tasks } = value;
+  if (typeof name !== "string" || typeof priority !== "string" || !Array.isArray(tasks)) return false;
+  return (defaults === null || isTask(defaults)) && tasks.every(isTask);
+}
+
+/** What this page kept; null where it is something else. */
+function readDraft(json: string): Draft | null {
+  let found: unknown;
+  try {
+    found = JSON.parse(json);
+  } catch {
+    return null;
+  }
+  if (!isObject(found) || found["version"] !== VERSION) return null;
+  const { text, form, origin, aside, code, cloneOf, requestId } = found;
+  if (typeof text !== "string" || typeof origin !== "string" || typeof aside !== "string" || typeof requestId !== "string") return null;
+  if (form !== null && (!isForm(form) || readForm(text).form === null)) return null;
+  const known = isObject(code) && typeof code["digest"] === "string" ? (code as unknown as CodeField) : null;
+  return {
+    text,
+    form: form === null ? null : completed(form),
+    origin,
+    aside,
+    code: known,
+    ...(typeof cloneOf === "string" ? { cloneOf } : {}),
+    requestId,
+  };
+}
+
 /** A page that came since may have more inputs. */
-function completed(draft: Draft): Draft {
-  const tasks = draft.form.tasks.map((task) => ({ ...emptyTask(task.key, task.name), ...task }));
-  return { ...draft, form: { ...draft.form, tasks } };
+function completed(form: JobForm): JobForm {
+  const whole = (task: TaskForm): TaskForm => ({ ...blankTask(task.key), ...task });
+  return { ...form, defaults: form.defaults && whole(form.defaults), tasks: form.tasks.map(whole) };
 }
 
 /** Whether it was kept. */
 export function saveDraft(user: string, draft: Draft): boolean {
   try {
-    sessionStorage.setItem(slot(user), JSON.stringify(draft));
+    sessionStorage.setItem(slot(user), JSON.stringify({ version: VERSION, ...draft }));
     return true;
   } catch {
     // Storage is full or forbidden: the draft then lives as long as the page.
@@ -69,19 +175,27 @@ export function saveDraft(user: string, draft: Draft): boolean {
 export function forgetDraft(user: string): void {
   try {
     sessionStorage.removeItem(slot(user));
-    sessionStorage.removeItem(oldSlot(user));
+    for (const version of OLD) {
+      const one = slot(user, version);
+      if (fromOldDraft(sessionStorage.getItem(one) ?? "") !== null) sessionStorage.removeItem(one);
+    }
   } catch {
     // as above
   }
 }
 
-/** Puts an image or a dataset that was looked at into the form, as its first task's. */
-export function takeIntoDraft(user: string, what: { readonly image?: string; readonly dataset?: string }): void {
-  const draft = loadDraft(user);
-  const [first, ...others] = draft.form.tasks;
-  if (first === undefined) return;
-  const { image = first.image, dataset } = what;
+// -- what goes into it -----------------------------------------------------------------------------------
+
+/** With an image or a dataset for its first task, and a sentence where that can't be. */
+export function withTaken(draft: Draft, what: Taken): { readonly draft: Draft; readonly told: string } {
+  const { image, dataset } = what;
+  if (image === undefined && dataset === undefined) return { draft, told: "" };
+  const form = draft.form ?? readForm(draft.text).form;
+  const [first, ...others] = form?.tasks ?? [];
+  if (form === null || first === undefined) {
+    return { draft, told: `The draft has no form with a task, so ${image ?? dataset} was not put into it. Write it into the file.` };
+  }
   const datasets = dataset === undefined || first.datasets.includes(dataset) ? first.datasets : [...first.datasets, dataset];
-  const form = { ...draft.form, tasks: [{ ...first, image, datasets }, ...others] };
-  saveDraft(user, { ...draft, tab: "form", form, requestId: freshId() });
+  const task = edited(first, { ...(image === undefined ? {} : { image }), ...(dataset === undefined ? {} : { datasets }) });
+  return { draft: { ...draft, form: { ...form, tasks: [task, ...others] }, requestId: freshId() }, told: "" };
 }

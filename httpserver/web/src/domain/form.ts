@@ -1,57 +1,90 @@
-/** The submit form: what is typed, and the job file that it says. */
+/** The submit form: what its fields hold. Which file that is, says domain/jobfile.ts. */
 import type { NeedOn } from "../api/client";
-import { INPUTS, TASK_KEYS, type TaskInput } from "../api/generated/task-fields";
+import { INPUTS, type TaskInput } from "../api/generated/task-fields";
 
 /** What a plain input of a task is for; which there are, the server's table says. */
 export type InputKey = (typeof INPUTS)[number]["key"];
 
-export interface NeedRow {
+/** So many tasks have a form of their own. A file may have more: as a file. */
+export const MOST_TASKS = 100;
+
+/** Something with a place in the file that it was read from; without one it is new. */
+interface Placed {
+  /** Its index there. */
+  readonly at?: number;
+}
+
+export interface NeedRow extends Placed {
   readonly task: string;
   readonly on: NeedOn;
 }
 
-export interface TaskForm extends Readonly<Record<InputKey, string>> {
+/** A variable, or a limit of processes. */
+export interface PairRow extends Placed {
+  readonly name: string;
+  readonly value: string;
+  /** Why the form can't show its value, which then stays in the file as it is. */
+  readonly fixed?: string;
+  /** The file writes it as something else than a text; one that is edited is no longer so. */
+  readonly loose?: true;
+}
+
+/** A task, or what all tasks share. An empty text is nothing in the file: what is shared holds, or else the default. */
+export interface TaskForm extends Readonly<Record<InputKey, string>>, Placed {
   /** Stays when the name is edited, so that a list of tasks keeps its focus. */
   readonly key: string;
   readonly name: string;
   readonly image: string;
   readonly mode: "script" | "argv";
   readonly command: string;
-  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly env: readonly PairRow[];
+  readonly ulimits: readonly PairRow[];
   readonly needs: readonly NeedRow[];
   /** NAME, or NAME@VERSION. */
   readonly datasets: readonly string[];
-}
-
-/** A snapshot of a folder that is there already. */
-export interface CodeField {
-  readonly digest: string;
-  readonly folder: string;
-  readonly files: number;
-  readonly sizeBytes: number;
+  /** Comments stand in it in the file: they go with it. */
+  readonly comments?: true;
+  /** Fields that the file writes as something else, such as a number for a text; one that is edited is no longer here. */
+  readonly loose: readonly string[];
+  /** Fields with what the form can't show, and why; they stay in the file as they are. */
+  readonly fixed: readonly { readonly field: string; readonly why: string }[];
 }
 
 export interface JobForm {
   readonly name: string;
-  readonly priority: "low" | "normal" | "high";
-  /** Seen by all tasks at /root/code. */
-  readonly code: CodeField | null;
+  readonly priority: string;
+  readonly loose: readonly string[];
+  readonly fixed: readonly { readonly field: string; readonly why: string }[];
+  /** What all tasks share; null where the file has none. */
+  readonly defaults: TaskForm | null;
   readonly tasks: readonly TaskForm[];
 }
 
-export function emptyTask(key: string, name: string, image = ""): TaskForm {
+/** What stands for an input in messages, and in `loose` and `fixed`. */
+export const fieldOf = (input: Pick<TaskInput, "key" | "under">): string => (input.under ? `${input.under}/${input.key}` : input.key);
+
+function plainTask(key: string, textOf: (input: TaskInput) => string): TaskForm {
   return {
     key,
-    name,
-    image,
+    name: "",
+    image: "",
     mode: "script",
     command: "",
-    ...(Object.fromEntries(INPUTS.map((input) => [input.key, input.start])) as Record<InputKey, string>),
+    ...(Object.fromEntries(INPUTS.map((input) => [input.key, textOf(input)])) as Record<InputKey, string>),
     env: [],
+    ulimits: [],
     needs: [],
     datasets: [],
+    loose: [],
+    fixed: [],
   };
 }
+
+/** One of which the file says nothing. */
+export const blankTask = (key: string): TaskForm => plainTask(key, () => "");
+
+/** A new one, with what the form starts with. */
+export const emptyTask = (key: string, name: string, image = ""): TaskForm => ({ ...plainTask(key, (input) => input.start), name, image });
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
@@ -61,12 +94,24 @@ export function numberOrText(text: string): Json {
   return /^-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed) : trimmed;
 }
 
+/** With what is typed into a field; what was typed is a text, or a number where one belongs. */
+export function edited(task: TaskForm, part: Partial<TaskForm>): TaskForm {
+  const touched = new Set<string>(Object.keys(part));
+  const inputs = INPUTS.filter((input) => touched.has(input.key)).map(fieldOf);
+  const fields = new Set([...touched, ...inputs]);
+  return { ...task, ...part, loose: task.loose.filter((field) => !fields.has(field)) };
+}
+
+/** Rows with one of them changed: what was typed is a text. */
+export const withRow = (rows: readonly PairRow[], index: number, part: { readonly name?: string; readonly value?: string }): readonly PairRow[] =>
+  rows.map(({ loose, ...row }, i) => (i === index ? { ...row, ...part } : loose ? { ...row, loose } : row));
+
 /** Renames a task in every need that names it. */
 export function renameTask(job: JobForm, key: string, name: string): JobForm {
   const before = job.tasks.find((t) => t.key === key)?.name;
   const tasks = job.tasks.map((task) => {
-    if (task.key === key) return { ...task, name };
-    if (before === undefined || before === "") return task;
+    if (task.key === key) return edited(task, { name });
+    if (before === undefined || before === "" || !task.needs.some((n) => n.task === before)) return task;
     return { ...task, needs: task.needs.map((n) => (n.task === before ? { ...n, task: name } : n)) };
   });
   return { ...job, tasks };
@@ -75,48 +120,26 @@ export function renameTask(job: JobForm, key: string, name: string): JobForm {
 /** Removes a task and every need that names it. */
 export function removeTask(job: JobForm, key: string): JobForm {
   const gone = job.tasks.find((t) => t.key === key)?.name;
-  const tasks = job.tasks.filter((t) => t.key !== key).map((t) => ({ ...t, needs: t.needs.filter((n) => n.task !== gone) }));
+  const tasks = job.tasks
+    .filter((t) => t.key !== key)
+    .map((t) => (t.needs.some((n) => n.task === gone) ? { ...t, needs: t.needs.filter((n) => n.task !== gone) } : t));
   return { ...job, tasks };
 }
 
 /** Words of a command line given one a line. */
 export const argv = (text: string): string[] => text.split("\n").filter((line) => line !== "");
 
-/** What is typed into plain inputs, as a job file says it: without what a new task has anyway. */
-export function typed(task: { readonly [key: string]: unknown }, inputs: readonly TaskInput[] = INPUTS): { [key: string]: Json } {
-  const out: { [key: string]: Json } = {};
-  for (const input of inputs) {
-    const read = (text: string): Json => (input.kind === "number" ? numberOrText(text) : input.exact ? text : text.trim());
-    const value = read(String(task[input.key] ?? input.start));
-    if (!input.always && value === read(input.start)) continue;
-    if (input.under) out[input.under] = { ...(out[input.under] as { [key: string]: Json }), [input.key]: value };
-    else out[input.key] = value;
-  }
-  return out;
+/** What holds for a task: its own, else what all tasks share. */
+export function holding(task: TaskForm, defaults: TaskForm | null): TaskForm {
+  if (defaults === null) return task;
+  const inherited = Object.fromEntries(INPUTS.map(({ key }) => [key, task[key] || defaults[key]])) as Record<InputKey, string>;
+  const command = task.command === "" ? { mode: defaults.mode, command: defaults.command } : {};
+  return { ...task, ...inherited, image: task.image || defaults.image, ...command };
 }
 
-export function toJobFile(form: JobForm): { [key: string]: Json } {
-  return {
-    version: 1,
-    name: form.name,
-    priority: form.priority,
-    ...(form.code === null ? {} : { defaults: { code: form.code.digest } }),
-    tasks: form.tasks.map((task) => {
-      const out: { [key: string]: Json } = { ...typed({ ...task }), name: task.name };
-      if (task.needs.length > 0) {
-        out["needs"] = task.needs.every((n) => n.on === "success")
-          ? task.needs.map((n) => n.task)
-          : Object.fromEntries(task.needs.map((n) => [n.task, n.on]));
-      }
-      out["image"] = task.image;
-      out["command"] = task.mode === "script" ? task.command : argv(task.command);
-      if (task.env.length > 0) out["env"] = Object.fromEntries(task.env.map((e) => [e.name, e.value]));
-      if (task.datasets.length > 0) out["datasets"] = [...task.datasets];
-      return Object.fromEntries(TASK_KEYS.flatMap((key) => (out[key] === undefined ? [] : [[key, out[key]]])));
-    }),
-  };
+/** What an input shows while it is empty: what then holds. */
+export function told(input: TaskInput, defaults: TaskForm | null): string {
+  const shared = defaults?.[input.key as InputKey] ?? "";
+  if (shared === "") return input.placeholder || input.otherwise;
+  return input.width === null ? `${shared} (of all tasks)` : shared;
 }
-
-/** Whether a problem's JSON pointer lies in the field at `pointer`. */
-export const isAt = (problem: { readonly pointer: string }, pointer: string): boolean =>
-  problem.pointer === pointer || problem.pointer.startsWith(`${pointer}/`);

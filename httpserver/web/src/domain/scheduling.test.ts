@@ -5,7 +5,7 @@ import { emptyTask } from "./form";
 import { promises, termsInWords } from "./scheduling";
 import { away, clock, ordinal } from "./starts";
 import { splitTasks } from "./tasks";
-import { comparison } from "./variants";
+import { comparison, ownStart } from "./variants";
 import { zone } from "./zone";
 
 describe("durations", () => {
@@ -111,6 +111,14 @@ describe("what a task is compared with", () => {
     const { timeouts, gpus, asked } = comparison(task, "normal") ?? { timeouts: [], gpus: [], asked: [] };
     expect([timeouts, gpus, asked.length]).toEqual([["10m", "60m", "1d"], [1, 2, 4], 9]);
     expect(asked[5]).toEqual({ timeout: "60m", gpus: 4, cpus: 1, memory: "2GiB", priority: "normal" });
+  });
+  it("all that its start depends on is asked for, and its own cell is found", () => {
+    const task = { ...emptyTask("1", "a", "img"), timeout: "10m", gpus: "2", shm: "1GiB", gpu_model: "A100, H100", gpu_memory: "24GiB", cpus: "" };
+    const grid = comparison(task, "");
+    expect(grid?.asked[0]).toEqual({ timeout: "10m", gpus: 1, memory: "2GiB", shm: "1GiB", gpu_model: ["A100", "H100"], gpu_memory: "24GiB", priority: "normal" });
+    const starts = (grid?.asked ?? []).map((_, i) => ({ task: String(i) })) as never;
+    expect(grid && ownStart({ ...grid, starts }, task)?.task).toBe("1");
+    expect(comparison({ ...task, gpus: "" }, "low")?.asked[0]).toEqual({ timeout: "10m", gpus: 0, memory: "2GiB", shm: "1GiB", priority: "low" });
   });
   it("without a timeout that can be read there is nothing to compare", () => {
     expect(comparison({ ...emptyTask("1", "a"), timeout: "soon" }, "normal")).toBeNull();

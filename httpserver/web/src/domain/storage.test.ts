@@ -1,12 +1,14 @@
 // What the pages of images, files and datasets decide without a server.
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 
-import { emptyTask, toJobFile } from "./form";
+import { blankTask, emptyTask } from "./form";
 import { badImageName, badTag, nameFrom, short } from "./image-name";
 import { badName, crumbs, decodePath, encodePath, isText, join, parent, visible } from "./paths";
 import { Rate, remaining } from "./rate";
 import { chosen, inside, manifestOf } from "./snapshot";
 import { tarOf } from "./tar";
+import { textOf } from "./write-form";
 
 describe("names of images", () => {
   it.each([
@@ -153,7 +155,8 @@ describe("the form", () => {
   it("says datasets and code in the job file", () => {
     const task = { ...emptyTask("1", "a", "img"), datasets: ["mnist", "cifar@2"] };
     const digest = `sha256:${"0".repeat(64)}`;
-    const file = toJobFile({ name: "d", priority: "normal", code: { digest, folder: "p", files: 1, sizeBytes: 1 }, tasks: [task] });
+    const defaults = { ...blankTask("defaults"), code: digest };
+    const file = parse(textOf({ name: "d", priority: "normal", loose: [], fixed: [], defaults, tasks: [task] })) as { [key: string]: unknown };
     expect(file["defaults"]).toEqual({ code: digest });
     expect((file["tasks"] as { datasets: string[] }[])[0]?.datasets).toEqual(["mnist", "cifar@2"]);
   });

@@ -23,18 +23,37 @@ export interface Compared extends Grid {
   readonly starts: readonly PreviewStart[];
 }
 
-/** A task's own timeout and GPUs among usual ones, in order; null where its own can't be read yet. */
+/**
+ * A task's own timeout and GPUs among usual ones, in order; null where its own can't be read yet. `task`: with what it
+ * has of all tasks.
+ */
 export function comparison(task: TaskForm, priority: string): Comparison | null {
   const own = task.timeout.trim();
   const ownS = seconds(own);
-  const count = numberOrText(task.gpus);
+  const count = numberOrText(task.gpus || "0");
   if (ownS === null || typeof count !== "number" || !Number.isInteger(count)) return null;
   const timeouts = [own, ...TIMEOUTS.filter((text) => seconds(text) !== ownS)].sort((a, b) => (seconds(a) ?? 0) - (seconds(b) ?? 0));
   const gpus = count === 0 ? [0] : [...new Set([...FEW_GPUS, count])].sort((a, b) => a - b);
-  const shared = { cpus: numberOrText(task.cpus), memory: task.memory.trim(), priority };
+  const models = task.gpu_model.split(",").map((model) => model.trim()).filter(Boolean);
+  const ofGpus = count === 0 ? {} : { ...said("gpu_memory", task.gpu_memory), ...(models.length > 0 ? { gpu_model: models } : {}) };
+  const shared = {
+    ...(task.cpus === "" ? {} : { cpus: numberOrText(task.cpus) }),
+    ...said("memory", task.memory),
+    ...said("shm", task.shm),
+    ...ofGpus,
+    priority: priority || "normal",
+  };
   return { timeouts, gpus, own, asked: timeouts.flatMap((timeout) => gpus.map((n) => ({ timeout, gpus: n, ...shared }))) };
 }
 
-/** Whether so much is filled in that the server can say something. */
+const said = (key: string, text: string): { readonly [field: string]: Json } => (text.trim() === "" ? {} : { [key]: text.trim() });
+
+/** What it was answered for the task as it is. */
+export function ownStart({ timeouts, gpus, own, starts }: Compared, task: TaskForm): PreviewStart | undefined {
+  const count = numberOrText(task.gpus || "0");
+  return starts[timeouts.indexOf(own) * gpus.length + gpus.findIndex((one) => one === count)];
+}
+
+/** Whether so much is filled in that the server can say something. `task`: with what it has of all tasks. */
 export const complete = (task: TaskForm): boolean =>
   [task.name, task.image, task.command, task.timeout].every((text) => text.trim() !== "");

@@ -13,7 +13,7 @@ import { ShareDialog, sharedText } from "../components/share";
 import { tell } from "../components/toasts";
 import { Moment } from "../components/when";
 import { Trouble, shows } from "../components/kept-answer";
-import { takeIntoDraft } from "../domain/draft";
+import { takeIntoDraft } from "../domain/take";
 import { moment, size } from "../domain/format";
 import { badTag, short } from "../domain/image-name";
 import { visible } from "../domain/paths";

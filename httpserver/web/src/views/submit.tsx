@@ -1,24 +1,31 @@
-import { type FocusEvent, useEffect, useMemo, useRef, useState } from "react";
+import { type FocusEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import { stringify } from "yaml";
 
 import { ApiError, type ProblemItem, type Submitted, type User, api, toApiError } from "../api/client";
 import { useAdvice, useCompared, useSettled } from "../api/advice";
 import { useSuggestions } from "../api/suggestions";
 import { Problems, Sentence, useTitle } from "../components/basics";
-import { CodeFieldset } from "../components/code-field";
+import { DraftNotices, type Refusal } from "../components/draft-notices";
 import { Editor, type EditorHandle } from "../components/editor";
 import { HelpLink } from "../components/help-link";
+import { JobFields } from "../components/job-fields";
 import { StartPreview } from "../components/start-preview";
-import { TaskFields } from "../components/task-fields";
-import { type Draft, forgetDraft, loadDraft, saveDraft } from "../domain/draft";
+import { type CodeField, type Draft, draftOf, fileOf, forgetDraft, loadDraft, saveDraft, untouched, withTaken } from "../domain/draft";
+import { type JobForm, blankTask, edited, holding } from "../domain/form";
 import { freshId } from "../domain/id";
-import { emptyTask, isAt, removeTask, renameTask, toJobFile } from "../domain/form";
-import { comparison, complete } from "../domain/variants";
+import { nowhere, placed } from "../domain/places";
+import { readForm } from "../domain/read-form";
+import { forgetTaken, taken } from "../domain/take";
+import { comparison, complete, ownStart } from "../domain/variants";
+
+const FOLLOWS_MS = 150;
 
 interface Outcome {
   readonly error: Error | null;
   readonly problems: readonly ProblemItem[];
+  /** The file that they are about, and its form. */
+  readonly file: string;
+  readonly form: JobForm | null;
   readonly fine: string;
   /** When it would start, and what past runs say of its timeouts. */
   readonly advice: readonly string[];
@@ -28,7 +35,7 @@ const isImageField = (e: FocusEvent): boolean => e.target.getAttribute("role") =
 
 const count = (n: number): string => (n === 1 ? "One problem" : `${n} problems`);
 
-const nothing: Outcome = { error: null, problems: [], fine: "", advice: [] };
+const nothing: Outcome = { error: null, problems: [], file: "", form: null, fine: "", advice: [] };
 
 const named = (advice: Submitted["timeouts"][number]): string => {
   const shown = advice.tasks.slice(0, 3);
@@ -43,21 +50,38 @@ const starts = (preview: Submitted["preview"]): string[] => {
   return more > 0 ? [...shown, `And ${more} more tasks that would be queued at once.`] : shown;
 };
 
+/** Where the messages stand, in a word for who looks for them. */
+function whereTold(problems: readonly ProblemItem[], above: number): string {
+  if (above === problems.length) return "told above";
+  const marked = problems.length - above === 1 ? "marked at its place" : "marked at their places";
+  return above === 0 ? marked : `told above and ${marked}`;
+}
+
 export function Submit({ user, clone }: { user: User; clone?: string }) {
   useTitle("Submit");
   const [, go] = useLocation();
-  const [draft, setDraft] = useState<Draft>(() => loadDraft(user.name));
+  const [loaded] = useState(() => {
+    const { draft, told, blocked } = loadDraft(user.name);
+    const put = withTaken(draft, taken(user.name));
+    return { draft: put.draft, told: [told, put.told], blocked };
+  });
+  const [draft, setDraft] = useState<Draft>(loaded.draft);
+  const [told, setTold] = useState<readonly string[]>(loaded.told);
+  const [blocked, setBlocked] = useState(loaded.blocked);
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
   const [outcome, setOutcome] = useState<Outcome>(nothing);
   const [busy, setBusy] = useState(false);
   const editor = useRef<EditorHandle>(null);
   const sending = useRef(false);
+  const { form } = draft;
 
   useEffect(() => {
+    if (blocked) return;
     saveDraft(user.name, draft);
-  }, [user.name, draft]);
+    forgetTaken(user.name);
+  }, [user.name, draft, blocked]);
 
   const cloned = draft.cloneOf;
-  // A clone opens as text: loss-free, whatever the job holds.
   useEffect(() => {
     if (clone === undefined || cloned === clone) return;
     void fetch(`/api/v1/jobs/${encodeURIComponent(clone)}/spec?format=yaml`).then(async (response) => {
@@ -65,38 +89,66 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         setOutcome({ ...nothing, error: toApiError(await response.json().catch(() => null), response.status) });
         return;
       }
-      const yaml = await response.text();
-      setDraft((old) => ({ ...old, tab: "yaml", yaml, cloneOf: clone, requestId: freshId() }));
+      const text = await response.text();
+      setDraft((old) => ({ ...draftOf(text, { asText: true, aside: madeRoom(old) }), cloneOf: clone }));
     });
   }, [clone, cloned]);
 
+  const places = useMemo(() => (form === null ? nowhere : placed(outcome.problems, outcome.form, form)), [form, outcome]);
+
   // What is wrong may lie far above the buttons.
   useEffect(() => {
-    if (outcome.problems.length > 0 && draft.tab === "form")
-      document.querySelector("label.wrong, .wrong-text, .problems")?.scrollIntoView({ block: "center" });
-  }, [outcome.problems, draft.tab]);
+    if (outcome.problems.length > 0 && form !== null) document.querySelector("main :is(.wrong-text, .problems)")?.scrollIntoView({ block: "center" });
+  }, [outcome.problems, form === null]);
 
   const [imageText, setImageText] = useState("");
   const known = useSuggestions(user.name, imageText);
-  const file = useMemo(() => toJobFile(draft.form), [draft.form]);
-  const form = draft.form;
+
+  // The file follows the form as soon as the keys rest: typing never waits for it.
+  const later = useSettled(draft, false, FOLLOWS_MS);
+  const file = useMemo(() => (later.form === null ? "" : fileOf(later)), [later]);
+  const notes = useMemo(() => {
+    const read = form === null ? null : readForm(draft.text);
+    return read?.form ? read.notes : [];
+  }, [form === null, draft.text]);
 
   // A name of an image that is half typed would send the server to look for it, perhaps in a registry.
   const [naming, setNaming] = useState(false);
   const [current, setCurrent] = useState("");
-  const ready = draft.tab === "form" && form.tasks.every(complete);
-  const advice = useAdvice(useSettled(ready ? JSON.stringify(file) : "", naming));
-  // The task that was last typed in, of those that would be queued at once.
-  const firsts = form.tasks.filter((t) => t.needs.length === 0);
-  const looked = firsts.find((t) => t.key === current) ?? firsts[0];
-  const wish = ready && looked ? comparison(looked, form.priority) : null;
+  const ready = form !== null && form.tasks.length > 0 && form.tasks.every((task) => complete(holding(task, form.defaults)));
+  const advice = useAdvice(useSettled(ready ? file : "", naming));
+  // The task that was last typed in; of a job that is just opened, the first.
+  const looked = form?.tasks.find((t) => t.key === current) ?? form?.tasks[0];
+  const whole = form !== null && looked !== undefined ? holding(looked, form.defaults) : null;
+  const wish = ready && whole ? comparison(whole, form.priority) : null;
   const compared = useCompared(useSettled(wish ? JSON.stringify(wish) : "", naming));
 
-  const change = (part: Partial<Draft>): void => {
+  const change = useCallback((part: Partial<Draft> | ((old: Draft) => Partial<Draft>)): void => {
     // Another content is another request: what was sent before stays what it was.
-    setDraft((old) => ({ ...old, ...part, requestId: part.requestId ?? freshId() }));
-    setOutcome((old) => (old.fine || old.error ? { ...nothing, problems: old.problems } : old));
+    setDraft((old) => ({ ...old, ...(typeof part === "function" ? part(old) : part), requestId: freshId() }));
+    setRefusal(null);
+    setOutcome((old) => (old.fine || old.error ? { ...old, error: null, fine: "", advice: [] } : old));
+  }, []);
+
+  const onForm = useCallback((edit: (form: JobForm) => JobForm) => change((old) => (old.form === null ? {} : { form: edit(old.form) })), [change]);
+
+  const toText = (): void => {
+    setRefusal(null);
+    setDraft((old) => ({ ...old, text: fileOf(old), form: null }));
   };
+
+  const toForm = (): void => {
+    const read = readForm(draft.text);
+    if (read.form === null) {
+      setRefusal({ why: read.why, line: read.line });
+      return;
+    }
+    setRefusal(null);
+    setOutcome((old) => (old.file === draft.text ? { ...old, form: read.form } : nothing));
+    setDraft((old) => ({ ...old, form: read.form }));
+  };
+
+  const takeBack = (): void => change((old) => draftOf(old.aside, { asText: true, aside: fileOf(old) }));
 
   const send = async (dryRun: boolean): Promise<void> => {
     // A double click comes before the next render: the reference is what stops it.
@@ -104,15 +156,12 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
     sending.current = true;
     setBusy(true);
     setOutcome(nothing);
+    const body = fileOf(draft);
     try {
-      const yaml = draft.tab === "yaml";
       const response = await fetch(`/api/v1/jobs${dryRun ? "?dry_run=true" : ""}`, {
         method: "POST",
-        headers: {
-          "Content-Type": yaml ? "application/yaml" : "application/json",
-          ...(dryRun ? {} : { "Idempotency-Key": draft.requestId }),
-        },
-        body: yaml ? draft.yaml : JSON.stringify(file),
+        headers: { "Content-Type": "application/yaml", ...(dryRun ? {} : { "Idempotency-Key": draft.requestId }) },
+        body,
       });
       const answer: unknown = await response.json().catch(() => null);
       if (!response.ok) throw toApiError(answer, response.status);
@@ -122,26 +171,34 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         setOutcome({
           ...nothing,
           // Beside the form the same is shown all the time.
-          advice: draft.tab === "form" ? [] : [...starts(done.preview), ...done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`)],
+          advice: form !== null ? [] : [...starts(done.preview), ...done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`)],
           fine: `The job is valid: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
         });
       } else {
-        forgetDraft(user.name);
+        if (!blocked) forgetDraft(user.name);
         go(`/jobs/${done.id}`);
       }
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) void api.GET("/api/v1/me").catch(() => undefined);
       const failure =
         error instanceof ApiError ? error : new ApiError("Headway does not answer; nothing you typed is lost. Try again.", 0, "no-service");
-      setOutcome({ ...nothing, error: failure, problems: failure.problems });
+      setOutcome({ ...nothing, error: failure, problems: failure.problems, file: body, form });
     } finally {
       sending.current = false;
       setBusy(false);
     }
   };
 
-  const at = (pointer: string): readonly ProblemItem[] => (draft.tab === "form" ? outcome.problems.filter((p) => isAt(p, pointer)) : []);
+  const onCode = (code: CodeField | null): void =>
+    change((old) => {
+      if (old.form === null) return {};
+      const defaults = edited(old.form.defaults ?? blankTask("defaults"), { code: code?.digest ?? "" });
+      return { code, form: { ...old.form, defaults } };
+    });
+  const digest = form?.defaults?.code ?? "";
+  const code = digest === "" ? null : draft.code?.digest === digest ? draft.code : { digest, folder: "", files: 0, sizeBytes: 0 };
 
+  const above = form === null ? outcome.problems : places.rest;
   return (
     <>
       <div className="title-row">
@@ -150,101 +207,63 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           <HelpLink topic="job-file" />
         </div>
         <div className="tabs" role="tablist" aria-label="How to write it">
-          <button role="tab" aria-selected={draft.tab === "form"} onClick={() => change({ tab: "form" })}>
+          <button role="tab" aria-selected={form !== null} onClick={() => form === null && toForm()}>
             Form
           </button>
-          <button
-            role="tab"
-            aria-selected={draft.tab === "yaml"}
-            onClick={() => change({ tab: "yaml", yaml: draft.yaml || stringify(file) })}
-          >
+          <button role="tab" aria-selected={form === null} onClick={() => form !== null && toText()}>
             YAML
           </button>
         </div>
       </div>
       <p className="facts">A job has one task or several. A task runs a command in a container image. It finds your files in /root/nfs.</p>
-      <Problems
-        problems={outcome.problems}
-        {...(draft.tab === "yaml" ? { onPick: (p: ProblemItem) => editor.current?.goTo(p.line ?? 1, p.column ?? 1) } : {})}
+      <DraftNotices
+        told={told}
+        refusal={refusal}
+        notes={notes}
+        aside={draft.aside}
+        blocked={blocked}
+        onLine={(line) => editor.current?.goTo(line, 1)}
+        onTakeBack={takeBack}
+        onForgetAside={() => setDraft((old) => ({ ...old, aside: "" }))}
+        onUnblock={() => {
+          setBlocked(false);
+          setTold([]);
+        }}
       />
+      <Problems problems={above} {...(form === null ? { onPick: (p: ProblemItem) => editor.current?.goTo(p.line ?? 1, p.column ?? 1) } : {})} />
       <form
         onSubmit={(e) => {
           e.preventDefault();
           void send(false);
         }}
       >
-        {draft.tab === "form" ? (
+        {form !== null ? (
           <div className="submit-split" onFocus={(e) => setNaming(isImageField(e))} onBlur={() => setNaming(false)}>
-            <div>
-              <div className="fields">
-                <label className={at("/name").length > 0 ? "wrong" : ""}>
-                  Job name
-                  <input value={form.name} onChange={(e) => change({ form: { ...form, name: e.target.value } })} required />
-                </label>
-                <label className={at("/priority").length > 0 ? "wrong" : ""}>
-                  Priority
-                  <select
-                    value={form.priority}
-                    onChange={(e) => change({ form: { ...form, priority: e.target.value as "low" | "normal" | "high" } })}
-                  >
-                    <option value="low">low</option>
-                    <option value="normal">normal</option>
-                    {user.may_use_high_priority && <option value="high">high</option>}
-                  </select>
-                </label>
-              </div>
-              <CodeFieldset code={form.code} problems={at("/defaults/code")} onChange={(code) => change({ form: { ...form, code } })} />
-              {form.tasks.map((task, index) => (
-                <div key={task.key} onFocus={() => setCurrent(task.key)}>
-                  <TaskFields
-                    task={task}
-                    others={form.tasks.filter((t) => t.key !== task.key).map((t) => t.name)}
-                    problemsAt={(field) => at(`/tasks/${index}${field}`)}
-                    removable={form.tasks.length > 1}
-                    code={form.code !== null}
-                    images={known.images}
-                    datasets={known.datasets}
-                    advice={ready && !advice.refused ? advice.checked?.timeouts.find((one) => one.tasks.includes(task.name)) : undefined}
-                    onImageText={setImageText}
-                    onChange={(fresh) =>
-                      change({
-                        form:
-                          fresh.name !== task.name
-                            ? renameTask(form, task.key, fresh.name)
-                            : { ...form, tasks: form.tasks.map((t) => (t.key === task.key ? fresh : t)) },
-                      })
-                    }
-                    onRemove={() => change({ form: removeTask(form, task.key) })}
-                  />
-                </div>
-              ))}
-              <button
-                type="button"
-                onClick={() => {
-                  const last = form.tasks.at(-1);
-                  const fresh = {
-                    ...emptyTask(freshId(), `task-${form.tasks.length + 1}`, last?.image),
-                    needs: last ? [{ task: last.name, on: "success" as const }] : [],
-                  };
-                  change({ form: { ...form, tasks: [...form.tasks, fresh] } });
-                }}
-              >
-                Add a task
-              </button>
-            </div>
+            <JobFields
+              form={form}
+              code={code}
+              mayUseHigh={user.may_use_high_priority}
+              places={places}
+              images={known.images}
+              datasets={known.datasets}
+              {...(ready && !advice.refused && advice.checked ? { advice: advice.checked.timeouts } : {})}
+              onForm={onForm}
+              onCode={onCode}
+              onImageText={setImageText}
+              onLook={setCurrent}
+            />
             <div className="beside">
               <StartPreview
                 advice={advice}
                 ready={ready}
                 task={form.tasks.length > 1 ? (looked?.name ?? "") : ""}
+                blocked={compared && whole && whole.needs.length > 0 ? (ownStart(compared, whole) ?? null) : null}
                 compared={compared}
-                onTimeout={(timeout) =>
-                  change({ form: { ...form, tasks: form.tasks.map((t) => (t.key === looked?.key ? { ...t, timeout } : t)) } })
-                }
+                onTimeout={(timeout) => onForm((old) => ({ ...old, tasks: old.tasks.map((t) => (t.key === looked?.key ? edited(t, { timeout }) : t)) }))}
               />
               <details className="preview" open>
                 <summary>The same job as a file</summary>
-                <pre>{stringify(file)}</pre>
+                <pre>{file}</pre>
               </details>
             </div>
           </div>
@@ -259,13 +278,13 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                   className="hidden"
                   onChange={(e) => {
                     const chosen = e.target.files?.[0];
-                    if (chosen) void chosen.text().then((yaml) => change({ yaml }));
+                    if (chosen) void chosen.text().then((text) => change((old) => draftOf(text, { asText: true, aside: madeRoom(old) })));
                     e.target.value = "";
                   }}
                 />
               </label>
             </p>
-            <Editor ref={editor} text={draft.yaml} onChange={(yaml) => change({ yaml })} problems={outcome.problems} label="Job file" />
+            <Editor ref={editor} text={draft.text} onChange={(text) => change({ text })} problems={outcome.problems} label="Job file" />
           </>
         )}
         <div className="actions below">
@@ -278,7 +297,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           {outcome.error && (
             <span className="bad-news" role="alert">
               {outcome.problems.length > 0 ? (
-                `${count(outcome.problems.length)}, told above and marked at ${outcome.problems.length === 1 ? "its place" : "their places"}. Nothing was submitted.`
+                `${count(outcome.problems.length)}, ${whereTold(outcome.problems, above.length)}. Nothing was submitted.`
               ) : (
                 <Sentence text={outcome.error.message} />
               )}
@@ -299,3 +318,6 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
     </>
   );
 }
+
+/** What is put aside for another draft: this one, if anything was written into it. */
+const madeRoom = (old: Draft): string => (untouched(old) ? old.aside : fileOf(old));

@@ -112,11 +112,35 @@ async def test_a_discipline_is_set_and_counts_at_once(rig: TaskManagerRig) -> No
     assert rig.engine.settings.discipline is Discipline.CONSERVATIVE
 
 
+async def test_the_constant_of_log_aging_is_that_of_the_tasks_arrival_and_survives_a_restart(
+    rig: TaskManagerRig,
+) -> None:
+    await a_queue(rig)  # 100, 300 and 50 s
+    await put(rig, "log_aging")
+
+    async def constants() -> dict[str, float]:
+        reply = await rig.queries.queue(pb.GetQueueRequest())
+        return {entry.task.name: entry.terms["c"] for entry in reply.entries}
+
+    assert await constants() == {"a": 800.0, "b": 800.0}, "too few have come"
+    now = rig.clock.now()
+    await rig.enqueue(*[a_task(f"t{i:02}", gpus=1, at=now, timeout=150) for i in range(21)])
+    await rig.enqueue(a_task("x", gpus=1, at=now, timeout=400))
+    assert (await constants())["x"] == 12 * 160.0
+    await rig.enqueue(a_task("y", gpus=1, at=now, timeout=680))
+    came = await constants()
+    assert (came["a"], came["x"], came["y"]) == (800.0, 12 * 160.0, 12 * 180.0), "those of the others stay"
+    await rig.restart()
+    assert await constants() == came
+    await rig.enqueue(a_task("z", gpus=1, at=now, timeout=720))
+    assert (await constants())["z"] == 12 * 200.0, "the mean goes on from what is stored"
+
+
 @pytest.mark.parametrize(
     ("policy", "discipline", "want"),
     [
         ("lottery", None, "There is no scheduling policy 'lottery'; there are"),
-        ("log_aging:d=2", None, "Policy 'log_aging' has no parameter 'd'; it has c."),
+        ("log_aging:d=2", None, "Policy 'log_aging' has no parameter 'd'; it has c, means."),
         (
             "fifo",
             "loose",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import heapq
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from task_manager.model import Task
 from task_manager.order import policy, policy_registry
+from task_manager.order.policy_registry import by_name
 from task_manager.order.queue import TaskQueue
+from task_manager.order.recent_timeouts import RecentTimeouts
 from task_manager.planning.placement import FreeResources, full_capacity
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.rig import a_node, a_task, tid
@@ -140,3 +143,40 @@ def test_the_queue_is_in_the_order_of_a_full_sort_at_any_later_moment(
     assert [queue.position(task_id) for task_id in want] == list(range(1, len(want) + 1))
     room = FreeResources(a_node(), 0, 10**9, 10**18, [])
     assert [p.task_id for p in greedy(queue, [room]).placements] == want
+
+
+def test_the_mean_of_the_last_timeouts_is_exact_and_can_be_taken_back() -> None:
+    recent = RecentTimeouts([9.0, *[0.1, 0.2, 0.3] * 8], most=25)
+    assert recent.mean_s == 13.8 / 25
+    fallen = recent.add(0.2)
+    assert recent.mean_s == 0.2
+    other = recent.copy()
+    other.add(1e6)
+    recent.take_back(fallen)
+    assert recent.mean_s == 13.8 / 25
+    assert RecentTimeouts([9.0, *[0.1, 0.2, 0.3] * 8, 0.2], most=25).mean_s == 0.2  # the last ones
+    assert RecentTimeouts([0.2] * 24).mean_s == 0.0  # too few
+
+
+def test_log_aging_takes_its_constant_from_the_timeouts_at_the_tasks_arrival() -> None:
+    policy = by_name("log_aging")
+    short, long = (replace(a_task(at=100.0, timeout=t), mean_timeout_s=500.0) for t in (10.0, 1_000.0))
+    assert [policy.key(task, 0.0, None) for task in (short, long)] == [100.0 + 6_000.0, 100.0 + 18_000.0]
+    assert policy.terms(long, 200.0)["c"] == 6_000.0
+    assert by_name("log_aging:means=2").key(short, 0.0, None) == 1_100.0
+    assert by_name("log_aging:c=800").key(short, 0.0, None) == 900.0
+    assert by_name("log_aging:c=800,means=2").key(short, 0.0, None) == 900.0
+    # Of the first ones nothing is known.
+    assert policy.key(replace(short, mean_timeout_s=0.0), 0.0, None) == 900.0
+
+
+def test_nobody_who_comes_later_sorts_ahead_of_a_task_whose_order_is_settled_whatever_the_mean_becomes() -> None:
+    policy = by_name("log_aging")
+    task = replace(a_task(at=100.0, timeout=1_000.0), mean_timeout_s=500.0)
+    closes_at = policy.closes_at(task, 60.0)
+    assert closes_at == policy.key(task, 0.0, None)
+    for mean_s in (0.1, 500.0, 1e6):
+        other = replace(a_task(at=closes_at, timeout=60.0), mean_timeout_s=mean_s)
+        assert policy.key(other, 0.0, None) >= policy.key(task, 0.0, None)
+    # With a constant that never changes it is settled earlier.
+    assert by_name("log_aging:c=6000").closes_at(task, 60.0) < closes_at

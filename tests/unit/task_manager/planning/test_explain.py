@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headway.model.reasons import EndReason, EndWord
+from headway.states import Admission
 from task_manager.limits import AdmissionLimits
 from task_manager.model import Condition, Gpu
 from task_manager.planning.limit_checks import GpuHoldings
@@ -83,3 +84,43 @@ def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
     assert "allows at most 1h" in found[0].sentence
     found = wait_reasons(a_task(gpus=3, held=True), ClusterSnapshot([busy], holdings=GpuHoldings({"ann": 2})), ahead=1)
     assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
+
+
+def _sentences(task: Any, *free_resources: FreeResources) -> list[str]:
+    return [reason.sentence for reason in wait_reasons(task, ClusterSnapshot(free_resources), ahead=0)]
+
+
+def test_a_closed_machine_is_named_with_what_would_be_otherwise() -> None:
+    drained = full_capacity(a_node("n1", gpus=2, admission=Admission.DRAINED))
+    assert _sentences(a_task(gpus=2), drained) == ["n1 is DRAINED. If n1 took work, this task could start there now."]
+    full = _taken(full_capacity(a_node("n1", gpus=2, admission=Admission.DRAINED)), gpus=[])
+    assert _sentences(a_task(gpus=2), full) == [
+        "n1 is DRAINED. If n1 took work, this task could start there once others have ended."
+    ]
+    busy = _taken(full_capacity(a_node("n3", gpus=2), order=2), gpus=[])
+    small = full_capacity(a_node("n2", gpus=1, admission=Admission.DRAINED), order=1)
+    assert _sentences(a_task(gpus=2), drained, small, busy) == [
+        "It asks for 2 GPUs. The closest machine, n3, has no free GPU.",
+        "n1 is DRAINED. If n1 took work, this task could start there now.",
+    ]
+    other = full_capacity(a_node("n2", gpus=2, admission=Admission.DRAINED), order=1)
+    assert _sentences(a_task(gpus=2), full, other)[0] == (
+        "n1 is DRAINED; n2 is DRAINED. If n2 took work, this task could start there now."
+    )
+
+
+def test_a_broken_gpu_is_named_with_what_would_be_otherwise() -> None:
+    cards = (Gpu("x", "A40", GiB, sick=True), Gpu("y", "A40", GiB))
+    broken = full_capacity(a_node("n1", gpus=cards))
+    why = "1 GPU of n1 does not work: `headway nodes show n1` says why."
+    assert _sentences(a_task(gpus=2), broken) == [f"{why} If it worked, this task could start there now."]
+    held = _taken(full_capacity(a_node("n1", gpus=cards)), gpus=[])
+    assert _sentences(a_task(gpus=2), held) == [
+        f"{why} If it worked, this task could start there once others have ended."
+    ]
+    # Another machine is only busy: both are told.
+    busy = _taken(full_capacity(a_node("n2", gpus=2), order=1), gpus=[])
+    assert _sentences(a_task(gpus=2), broken, busy) == [
+        "It asks for 2 GPUs. The closest machine, n2, has no free GPU.",
+        f"{why} If it worked, this task could start there now.",
+    ]

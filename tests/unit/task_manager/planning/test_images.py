@@ -84,7 +84,8 @@ def test_an_image_keeps_a_task_from_nodes_that_cannot_run_it(shape: Shape, node:
         (
             Shape(100, 999 * GiB, architecture="arm64"),
             [a_node("n1", architecture="amd64")],
-            "No machine is big enough: it asks for 999GiB of memory, the largest has 64GiB.",
+            "No machine is big enough: it asks for 999GiB of memory, the largest has 64GiB. The closest "
+            "machine, n1, has 64GiB of 999GiB of memory, and its image can't run there (n1 is amd64).",
         ),
     ],
 )

@@ -195,7 +195,9 @@ async def test_a_node_that_fell_silent_since_the_last_turn_takes_nothing(tmp_pat
         await clock.advance(0.1)
         start = await one(rig, a_task("x", gpus=1))
         assert not start.at_once
-        assert [reason.sentence for reason in start.reasons] == ["n1 does not answer."]
+        assert [reason.sentence for reason in start.reasons] == [
+            "n1 does not answer. If n1 took work, this task could start there now."
+        ]
         await same_as_submitted(rig, [a_task("x", gpus=1, at=clock.now())])
 
 

@@ -1,0 +1,1 @@
+"""The formats of traces: a small module for each, with a table of its columns."""
