@@ -80,8 +80,8 @@ async def test_why_one_went_before_another(rig: TaskManagerRig) -> None:
     assert small.node_id == "n1"
     assert len(small.gpu_uuids) == 1
     assert small.sentence == (
-        f"{tid('small')} was ahead of {tid('large')}: its key is {now + 91:.0f}, the other's is {now + 100:.0f}, and "
-        "the smallest key goes first (aging_sjf)."
+        f"{tid('small')} was ahead of {tid('large')}: its order number is {now + 91:.0f}, the other's "
+        f"{now + 100:.0f}, and the smallest goes first (aging_sjf)."
     )
     assert (passes[0].place, passes[0].key) == (2, now + 100)
     assert [reason.word for reason in passes[0].reasons] == ["waiting_for_gpu"]
@@ -121,7 +121,7 @@ async def test_under_greedy_and_a_rule_that_re_sorts(tmp_path: Path, clock: Fake
         (one,) = (await history(rig, "large")).passes
         assert (one.policy, one.discipline, one.place) == ("hrrn", "greedy", 1)
         assert one.key == pytest.approx(-0.6, abs=0.1)
-        assert "discipline greedy" in one.started[0].sentence
+        assert "the overtaking rule greedy" in one.started[0].sentence
         for frame in await kept(rig):
             assert frames.decides_the_same(frame, frames.replay(frame))
 

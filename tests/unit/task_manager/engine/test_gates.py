@@ -76,7 +76,7 @@ def test_job_manager_is_waited_for_only_so_long() -> None:
     gates = Gates(at_start_s=100.0)
     nodes = GateNodes((N1,), {N1: lease(101.0)}, nodes_live=True)
     assert not open_gates(gates, nodes, now_s=99.9 + COMPARE_PATIENCE_S, settings=LEASES)
-    assert "JobManager" in why_closed(gates, nodes, T, now_s=101.0, settings=LEASES)
+    assert "which tasks there are" in why_closed(gates, nodes, T, now_s=101.0, settings=LEASES)
     assert open_gates(gates, nodes, now_s=100 + COMPARE_PATIENCE_S, settings=LEASES)
     assert why_closed(gates, nodes, T, now_s=200.0, settings=LEASES) == ""
 
