@@ -1,8 +1,8 @@
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { TimeoutAdvice } from "../api/client";
 import type { CodeField } from "../domain/draft";
-import { type JobForm, MOST_TASKS, type TaskForm, blankTask, emptyTask, removeTask, renameTask } from "../domain/form";
+import { type JobForm, MOST_TASKS, type TaskForm, addTask, blankTask, bound, removeTask, renameTask } from "../domain/form";
 import { freshId } from "../domain/id";
 import type { Option } from "../domain/options";
 import type { Places } from "../domain/places";
@@ -52,10 +52,18 @@ export function JobFields({
       onForm((old) => {
         const before = old.tasks.find((task) => task.key === fresh.key);
         const renamed = before !== undefined && before.name !== fresh.name ? renameTask(old, fresh.key, fresh.name) : old;
-        return { ...renamed, tasks: renamed.tasks.map((task) => (task.key === fresh.key ? fresh : task)) };
+        const tasks = renamed.tasks.map((task) => (task.key === fresh.key ? { ...fresh, needs: before?.needs === fresh.needs ? task.needs : fresh.needs } : task));
+        // A need that was just chosen means the task that is called so now.
+        return before === undefined || before.needs === fresh.needs ? { ...renamed, tasks } : bound({ ...renamed, tasks });
       }),
     [onForm],
   );
+  // A name on the way to another one binds nobody: a finished name does.
+  const latest = useRef(form);
+  useEffect(() => void (latest.current = form), [form]);
+  const onNamed = useCallback(() => {
+    if (bound(latest.current) !== latest.current) onForm(bound);
+  }, [onForm]);
   const onShared = useCallback((fresh: TaskForm) => onForm((old) => ({ ...old, defaults: fresh })), [onForm]);
   const onRemove = useCallback((task: TaskForm) => onForm((old) => removeTask(old, task.key)), [onForm]);
   const look = useCallback((task: TaskForm) => onLook(task.key), [onLook]);
@@ -97,6 +105,7 @@ export function JobFields({
           removable={form.tasks.length > 1}
           advice={advice.find((one) => one.tasks.includes(task.name))}
           onChange={onTask}
+          onNamed={onNamed}
           onRemove={onRemove}
           onLook={look}
         />
@@ -105,13 +114,10 @@ export function JobFields({
         <button
           type="button"
           disabled={full}
-          onClick={() =>
-            onForm((old) => {
-              const last = old.tasks.at(-1);
-              const fresh = emptyTask(freshId(), `task-${old.tasks.length + 1}`, last?.image);
-              return { ...old, tasks: [...old.tasks, { ...fresh, needs: last ? [{ task: last.name, on: "success" }] : [] }] };
-            })
-          }
+          onClick={() => {
+            const key = freshId();
+            onForm((old) => addTask(old, key));
+          }}
         >
           Add a task
         </button>

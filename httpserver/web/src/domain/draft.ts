@@ -1,6 +1,6 @@
 /** What is being written, kept for this tab: a reload, a sign-in or a wrong click loses nothing. */
 import { INPUTS } from "../api/generated/task-fields";
-import { type JobForm, type TaskForm, blankTask, edited, emptyTask } from "./form";
+import { type JobForm, type TaskForm, blankTask, bound, edited, emptyTask } from "./form";
 import { freshId } from "./id";
 import { fromOldDraft } from "./old-draft";
 import { readForm } from "./read-form";
@@ -155,10 +155,10 @@ function readDraft(json: string): Draft | null {
   };
 }
 
-/** A page that came since may have more inputs. */
+/** A page that came since may have more inputs, and binds needs to their tasks. */
 function completed(form: JobForm): JobForm {
   const whole = (task: TaskForm): TaskForm => ({ ...blankTask(task.key), ...task });
-  return { ...form, defaults: form.defaults && whole(form.defaults), tasks: form.tasks.map(whole) };
+  return bound({ ...form, defaults: form.defaults && whole(form.defaults), tasks: form.tasks.map(whole) });
 }
 
 /** Whether it was kept. */
