@@ -2,13 +2,13 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { TimeoutAdvice } from "../api/client";
 import type { CodeField } from "../domain/draft";
-import { type JobForm, MOST_TASKS, type TaskForm, addTask, blankTask, bound, removeTask, renameTask } from "../domain/form";
+import { type JobForm, MOST_TASKS, type TaskForm, addTask, blankTask, bound, removeTask, renameTask, restoreTask } from "../domain/form";
 import { freshId } from "../domain/id";
 import type { Option } from "../domain/options";
 import type { Places } from "../domain/places";
 import { CodeFieldset } from "./code-field";
 import { Field } from "./form-field";
-import { TaskFields } from "./task-fields";
+import { TaskFields, short } from "./task-fields";
 
 const NO_ADVICE: readonly TimeoutAdvice[] = [];
 const ignore = (): void => undefined;
@@ -65,7 +65,21 @@ export function JobFields({
     if (bound(latest.current) !== latest.current) onForm(bound);
   }, [onForm]);
   const onShared = useCallback((fresh: TaskForm) => onForm((old) => ({ ...old, defaults: fresh })), [onForm]);
-  const onRemove = useCallback((task: TaskForm) => onForm((old) => removeTask(old, task.key)), [onForm]);
+  // They last as long as this form of the file.
+  const [removed, setRemoved] = useState<readonly { readonly before: JobForm; readonly task: TaskForm }[]>([]);
+  const onRemove = useCallback(
+    (task: TaskForm) => {
+      setRemoved((old) => [...old, { before: latest.current, task }]);
+      onForm((old) => removeTask(old, task.key));
+    },
+    [onForm],
+  );
+  const gone = removed.at(-1);
+  const undo = (): void => {
+    if (gone === undefined) return;
+    setRemoved((old) => old.slice(0, -1));
+    onForm((old) => restoreTask(old, gone.before, gone.task.key));
+  };
   const look = useCallback((task: TaskForm) => onLook(task.key), [onLook]);
   const common = { places, images, datasets, onImageText };
   const priorities = ["low", "normal", ...(mayUseHigh ? ["high"] : [])];
@@ -110,6 +124,14 @@ export function JobFields({
           onLook={look}
         />
       ))}
+      {gone !== undefined && (
+        <p className="hint" role="status">
+          Task <bdi>{short(gone.task.name) || "without a name"}</bdi> was removed{gone.task.comments ? " with its comments in the file" : ""}.{" "}
+          <button type="button" className="small" disabled={full} autoFocus key={gone.task.key} onClick={undo}>
+            Undo
+          </button>
+        </p>
+      )}
       <div className="actions">
         <button
           type="button"

@@ -39,7 +39,7 @@ interface Props {
 }
 
 /** Of a name that goes on for ever the beginning. */
-const short = (name: string): string => (name.length > 80 ? `${name.slice(0, 77)}...` : name);
+export const short = (name: string): string => (name.length > 80 ? `${name.slice(0, 77)}...` : name);
 
 const HELP: { readonly [key: string]: Topic } = {
   timeout: "timeout",
