@@ -1,8 +1,8 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { Fragment, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { TimeoutAdvice } from "../api/client";
 import type { CodeField } from "../domain/draft";
-import { type JobForm, MOST_TASKS, type TaskForm, addTask, blankTask, bound, removeTask, renameTask, restoreTask } from "../domain/form";
+import { type JobForm, MOST_TASKS, type TaskForm, addTask, blankTask, bound, placeOf, removeTask, renameTask, restoreTask } from "../domain/form";
 import { freshId } from "../domain/id";
 import type { Option } from "../domain/options";
 import type { Places } from "../domain/places";
@@ -87,6 +87,16 @@ export function JobFields({
   const text = (field: "name" | "priority") => (e: { target: { value: string } }) =>
     onForm((old) => ({ ...old, [field]: e.target.value, loose: old.loose.filter((one) => one !== field) }));
   const full = form.tasks.length >= MOST_TASKS;
+  // It stands where the task stood: behind the nearest of those above it.
+  const place = gone === undefined ? -1 : placeOf(form, gone.before, gone.task.key);
+  const undoing = gone !== undefined && (
+    <p className="hint" role="status">
+      Task <bdi>{short(gone.task.name) || "without a name"}</bdi> was removed{gone.task.comments ? " with its comments in the file" : ""}.{" "}
+      <button type="button" className="small" disabled={full} autoFocus key={gone.task.key} onClick={undo}>
+        Undo
+      </button>
+    </p>
+  );
   return (
     <div>
       <div className="fields">
@@ -109,29 +119,24 @@ export function JobFields({
       {(sharing || shares(defaults)) && (
         <TaskFields {...common} shared task={defaults ?? blankTask("defaults")} defaults={null} names={[]} removable={false} advice={undefined} onChange={onShared} onRemove={ignore} onLook={ignore} />
       )}
-      {form.tasks.map((task) => (
-        <TaskFields
-          {...common}
-          key={task.key}
-          task={task}
-          defaults={defaults}
-          names={names}
-          removable={form.tasks.length > 1}
-          advice={advice.find((one) => one.tasks.includes(task.name))}
-          onChange={onTask}
-          onNamed={onNamed}
-          onRemove={onRemove}
-          onLook={look}
-        />
+      {form.tasks.map((task, index) => (
+        <Fragment key={task.key}>
+          {index === place && undoing}
+          <TaskFields
+            {...common}
+            task={task}
+            defaults={defaults}
+            names={names}
+            removable={form.tasks.length > 1}
+            advice={advice.find((one) => one.tasks.includes(task.name))}
+            onChange={onTask}
+            onNamed={onNamed}
+            onRemove={onRemove}
+            onLook={look}
+          />
+        </Fragment>
       ))}
-      {gone !== undefined && (
-        <p className="hint" role="status">
-          Task <bdi>{short(gone.task.name) || "without a name"}</bdi> was removed{gone.task.comments ? " with its comments in the file" : ""}.{" "}
-          <button type="button" className="small" disabled={full} autoFocus key={gone.task.key} onClick={undo}>
-            Undo
-          </button>
-        </p>
-      )}
+      {place === form.tasks.length && undoing}
       <div className="actions">
         <button
           type="button"

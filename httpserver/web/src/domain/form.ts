@@ -154,15 +154,19 @@ export function removeTask(job: JobForm, key: string): JobForm {
   return bound({ ...job, tasks });
 }
 
+/** Where a task of a form of before belongs among the tasks of now: behind the nearest of those that stood above it. */
+export function placeOf(job: JobForm, before: JobForm, key: string): number {
+  const left = new Set(job.tasks.map((task) => task.key));
+  const index = before.tasks.findIndex((task) => task.key === key);
+  const above = before.tasks.slice(0, index).findLast((task) => left.has(task.key))?.key;
+  return job.tasks.findIndex((task) => task.key === above) + 1;
+}
+
 /** A removed task back at its place, with what needed it. What was changed since stays. `before`: the form that it was removed from. */
 export function restoreTask(job: JobForm, before: JobForm, key: string): JobForm {
-  const index = before.tasks.findIndex((task) => task.key === key);
-  const gone = before.tasks[index];
+  const gone = before.tasks.find((task) => task.key === key);
   if (gone === undefined || job.tasks.some((task) => task.key === key)) return job;
-  const left = new Set(job.tasks.map((task) => task.key));
-  // Behind the nearest of those that stood before it.
-  const above = before.tasks.slice(0, index).findLast((task) => left.has(task.key))?.key;
-  const place = job.tasks.findIndex((task) => task.key === above) + 1;
+  const place = placeOf(job, before, key);
   const shared = before.tasks.some((task) => task.key !== key && task.name === gone.name);
   const needing = job.tasks.map((task) => {
     const old = before.tasks.find((one) => one.key === task.key)?.needs ?? [];
