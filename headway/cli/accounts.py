@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..client import Client
+from ..errors import NotFound
 from ..states import JOB_ENDED, JobState
 from ..units import counted
 from .cluster import users_add, users_ls, users_set
@@ -132,11 +133,14 @@ def _of_kind(kind: str, one: str) -> None:
     @click.option("--end-all", is_flag=True, help=f"End all {kind}.")
     @output_option
     def command(name: str, id: str | None, end_all: bool, output: str) -> None:
-        if id and end_all:
+        if id is not None and end_all:
             raise click.UsageError("--end and --end-all exclude each other")
         with client() as http:
-            if id or end_all:
-                ended = http.end_user_tokens(name, kind, id or "")
+            if id is not None or end_all:
+                ended = http.end_user_tokens(name, kind, id)
+                if id is not None and not ended:
+                    # Harmless for the server; whoever mistyped it should not believe that it has ended.
+                    raise NotFound(f"{name} has no {one} {id[:64]!r}: `headway accounts {kind} {name}` lists them.")
                 click.echo(f"{name}: {counted(ended, one)} ended")
                 return
             found = http.user_tokens(name, kind)
