@@ -12,7 +12,7 @@ from ..errors import NotFound
 from ..states import JOB_ENDED, JobState
 from ..units import counted
 from .cluster import users_add, users_ls, users_set
-from .common import ago, client, output_option, print_json, safe, table
+from .common import ago, client, lines_of_input, output_option, print_json, safe, table
 from .own import expiry
 
 _LIVE = [state.value for state in JobState if state not in JOB_ENDED]
@@ -97,7 +97,7 @@ def reset_password(name: str, keep_tokens: bool, password_stdin: bool, generate:
         click.echo(f"{name}: has another password\npassword: {made}")
         return
     if password_stdin:
-        password = sys.stdin.readline().rstrip("\n")
+        password = lines_of_input(1)[0]
     else:
         password = click.prompt("New password", hide_input=True, confirmation_prompt=True)
     with client() as http:

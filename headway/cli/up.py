@@ -159,7 +159,7 @@ def _sign_in(prepared: PreparedConfig) -> str:
     from ..client.profile import Profile, profile_path
 
     path = profile_path()
-    known = Profile.load({"XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", "")})
+    known = Profile.stored()
     elsewhere = known.token and known.url != prepared.url
     host = urlsplit(known.url).hostname or ""
     if elsewhere and host not in ("127.0.0.1", "localhost", "::1"):
@@ -181,7 +181,9 @@ def _sign_in(prepared: PreparedConfig) -> str:
     if done.returncode:
         return f"Sign in with `headway login {prepared.url}` ({(done.stderr.strip().splitlines() or ['failed'])[-1]})."
     instead = f", and no longer at {known.url}: `headway login {known.url}` goes back" if elsewhere else ""
-    return f"The command line is signed in as {name} at {prepared.url} ({path}){instead}."
+    # Such as a variable that wins over it.
+    but = "".join(f" {line}" for line in done.stderr.splitlines())
+    return f"The command line is signed in as {name} at {prepared.url} ({path}){instead}.{but}"
 
 
 def _say(line: str) -> None:
