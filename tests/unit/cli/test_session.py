@@ -90,7 +90,7 @@ class Server:
 def test_logout_ends_what_login_has_left_whatever_the_environment_says(
     monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    """Used to: it forgot the session but ended the variable's, and took the variable's server for the remembered one."""
+    """Used to: it asked with the variable's token, and took the variable's server for the remembered one."""
     server = Server(monkeypatch)
     Profile(url=OLD, token="hws_stored", user="ann").save()
     monkeypatch.setenv("HEADWAY_TOKEN", "hwt_mine")

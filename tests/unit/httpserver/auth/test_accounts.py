@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -444,8 +445,34 @@ async def wrong_changes(accounts: Accounts, account: Account) -> None:
     for _ in range(8):
         with pytest.raises(InvalidInput, match="current password is wrong"):
             await accounts.change_password(account, "wrong", "a new good one", keep_token="")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooMany, match=r"try again in \d+ seconds?\.") as refused:
         await accounts.change_password(account, PASSWORD, "a new good one", keep_token="")
+    assert f" {math.ceil(refused.value.extra['retry_after_s'])} second" in refused.value.message
+
+
+async def test_the_same_password_again_is_no_change(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    other = (await accounts.open_session("ann")).token
+    with pytest.raises(InvalidInput, match="same as before") as refused:
+        await accounts.change_password(ann, PASSWORD, PASSWORD, keep_token="")
+    assert [problem.pointer for problem in refused.value.problems] == ["/new"]
+    assert accounts.who(other) is not None
+    with pytest.raises(InvalidInput, match="current password is wrong"):  # it says nothing to who doesn't know it
+        await accounts.change_password(ann, "a wrong good one", "a wrong good one", keep_token="")
+
+
+async def test_a_token_that_ends_makes_none_that_outlives_it(accounts: Accounts, clock: FakeClock):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    week, ever = [await token_of(accounts, ann, name, life) for name, life in (("week", 7 * DAY), ("ever", None))]
+    await clock.advance(DAY)
+    for life in (None, 6 * DAY + 1, 365 * DAY):
+        with pytest.raises(InvalidInput, match="The token that asks ends in 6d, and can't make one") as refused:
+            await accounts.create_token(ann, "more", life, asking=week)
+        assert [problem.pointer for problem in refused.value.problems] == ["/expires_in_s"]
+    await accounts.create_token(ann, "shorter", 6 * DAY, asking=week)
+    await accounts.create_token(ann, "long", None, asking=ever)
+    await accounts.create_token(ann, "by hand", None, asking=(await accounts.open_session("ann")).token)
+    assert {one.name for one in await accounts.tokens(ann)} == {"week", "ever", "shorter", "long", "by hand"}
 
 
 async def test_wrong_changes_of_some_accounts_keep_no_other_from_a_new_password(db: Database, clock: FakeClock):
