@@ -115,7 +115,7 @@ class Accounts:
         if self._accounts:
             return
         password = new_password()
-        await asyncio.to_thread(_write_private, file, f"{FIRST_ADMIN}\n{password}\n")
+        await asyncio.to_thread(write_private, file, f"{FIRST_ADMIN}\n{password}\n")
         await self.create(FIRST_ADMIN, password, admin=True, may_use_high_priority=True, by="first start")
         log.info("account.first_admin", name=FIRST_ADMIN, file=str(file))
 
@@ -505,7 +505,8 @@ def _too_many(wait_s: float) -> TooMany:
     )
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Writes the file, readable by its owner alone, in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):

@@ -209,3 +209,54 @@ def test_how_a_line_ends_is_no_part_of_a_password(
     done = runner.invoke(cli, [*words, "--password-stdin"], input=b"\xff\xfep\n", catch_exceptions=False)
     assert done.exit_code == 1
     assert "not UTF-8" in done.output
+
+
+class Started:
+    """What `headway up` meets after the start: the page's service, and the first admin's file."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, answer: httpx.Response) -> None:
+        self.asked: list[str] = []
+        self.file = folder / "first-admin"
+        self.file.write_text("admin\nsecret\n")
+        config = SimpleNamespace(httpserver=SimpleNamespace(first_admin_file=str(self.file)))
+        self.prepared: Any = SimpleNamespace(url=NEW, first=False, config=config)
+
+        def answered(request: httpx.Request) -> httpx.Response:
+            self.asked.append(request.method)
+            return answer if request.method == "POST" else httpx.Response(204)
+
+        def make(profile: Profile, **options: Any) -> Client:
+            return Client(profile, transport=httpx.MockTransport(answered), **options)
+
+        monkeypatch.setattr("headway.client.Client", make)
+
+    def told(self) -> str:
+        return up._first_admin_told(self.prepared)
+
+
+def test_a_start_says_where_the_first_password_is_only_while_it_opens_something(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    right = Started(monkeypatch, tmp_path, httpx.Response(200, json={"token": "hws_t"}))
+    assert right.told() == f"Name and password of the first admin are in {right.file}."
+    assert right.asked == ["POST", "DELETE"]  # no session is left
+    for detail in ("The name or the password is wrong.", "This account is disabled; ask an admin."):
+        wrong = Started(monkeypatch, tmp_path, httpx.Response(401, json={"detail": detail}))
+        assert wrong.told().startswith(f"{wrong.file} opens nothing now: {detail} `headway up --reset-password admin`")
+    unsure = Started(monkeypatch, tmp_path, httpx.Response(503, json={"detail": "Not now."}))
+    assert "are in" in unsure.told()
+    unsure.file.unlink()
+    assert unsure.told() == ""
+
+
+def test_a_reset_signs_the_operator_in_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started = Started(monkeypatch, tmp_path, httpx.Response(200, json={"token": "hws_t"}))
+    ran: list[Any] = []
+    done = subprocess.CompletedProcess([], 0, "", "HEADWAY_TOKEN is set and wins.\n")
+    monkeypatch.setattr(up.subprocess, "run", lambda words, **options: ran.append(words) or done)
+    Profile(url=NEW, token="hws_ended", user="admin").save()
+    assert up._sign_in(started.prepared) == ""
+    assert up._sign_in(started.prepared, anew=True).endswith(". HEADWAY_TOKEN is set and wins.")
+    assert len(ran) == 1
+    assert "another password" in up._reset_told("ann", True)
+    assert "no account 'zoe'" in up._reset_told("zoe", False)

@@ -16,7 +16,7 @@ from headway.errors import Conflict, InvalidInput, NotAllowed, NotSignedIn, TooM
 from headway.store import Database
 from headway.store.migrations import differences
 from httpserver import app
-from httpserver.auth import passwords
+from httpserver.auth import operator, passwords
 from httpserver.auth.accounts import Accounts
 from httpserver.auth.model import Account
 from httpserver.tables import metadata
@@ -315,6 +315,38 @@ async def test_the_oldest_sessions_go_when_there_are_too_many(accounts: Accounts
         clock.tick(1)
         tokens.append((await accounts.open_session("ann")).token)
     assert [accounts.who(token) is not None for token in tokens] == [False] * 3 + [True] * 100
+
+
+async def test_the_machines_operator_gets_back_in_after_the_last_password_was_lost(
+    accounts: Accounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file, wish = tmp_path / "first-admin", tmp_path / "first-admin.reset"
+    await accounts.make_first_admin(file)
+    await operator.reset_wished(accounts, file)  # nothing is wished
+    first = file.read_text()
+    await accounts.create("ann", PASSWORD, admin=True, by="test")
+    held = (await accounts.open_session("ann")).token
+    await accounts.update("ann", {"enabled": False}, by="test")
+    wish.write_text("zoe\n")
+    await operator.reset_wished(accounts, file)
+    assert (file.read_text(), wish.exists()) == (first, False)
+
+    async def crash(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("killed here")
+
+    wish.write_text("ann\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(accounts, "update", crash)
+        with pytest.raises(RuntimeError):
+            await operator.reset_wished(accounts, file)
+    assert wish.exists()
+    await operator.reset_wished(accounts, file)
+    assert not wish.exists()
+    assert file.stat().st_mode & 0o777 == 0o600
+    name, password = file.read_text().splitlines()
+    assert name == "ann"
+    await accounts.sign_in(name, password, client="c")
+    assert accounts.who(held) is None
 
 
 async def test_a_crash_between_the_file_and_the_account_leaves_no_admin_without_a_password(
