@@ -12,8 +12,8 @@ def path_part(name: str, what: str) -> str:
 
     Raises:
         InvalidInput: it is empty.
-        NotFound: nothing can have this name. On its way into an address `..` would be resolved, and `/` begin another
-            part: another call would be made than the one that was meant.
+        NotFound: nothing can have this name. In an address `..` is resolved, and `/` begins another part. Another call
+            would be made than the one that was meant.
     """
     if not name.strip():
         raise InvalidInput(f"The name of the {what} is empty.")
