@@ -151,6 +151,7 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
   return (
     <Dialog
       title={back ? "Back to what is configured?" : sure ? "Change the order of the queue?" : "What orders the queue"}
+      busy={busy}
       onClose={onClose}
       onSubmit={save}
       actions={
