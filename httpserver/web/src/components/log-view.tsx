@@ -135,7 +135,7 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
     const atLine = async (line: number): Promise<void> => {
       const found = await findLine(where, { line }, stop.signal);
       const start = Math.max(0, found.offset - BEFORE_BYTES);
-      const part = await readLog(where, start, found.offset + PIECE_BYTES, stop.signal);
+      const part = await readLog(where, start, found.size === 0 ? start : found.offset + PIECE_BYTES, stop.signal);
       if (stop.signal.aborted) return;
       const opened = new LogText(part.offset);
       opened.add(part.data, "start");
