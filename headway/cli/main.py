@@ -201,7 +201,10 @@ def report(error: errors.HeadwayError) -> int:
         pointer = f"{problem.pointer}: " if problem.pointer and not place else ""
         click.echo(f"  {place}{pointer}{problem.message}{_hint(problem.message, problem)}", err=True)
     if getattr(error, "status", 0) == 401:
-        click.echo("  Here that is `headway login URL`, or a token in HEADWAY_TOKEN.", err=True)
+        advice = "Here that is `headway login URL`, or a token in HEADWAY_TOKEN."
+        if os.environ.get("HEADWAY_TOKEN", "").strip():
+            advice = "HEADWAY_TOKEN is set and wins over `headway login`: unset it, or set a token that is valid here."
+        click.echo(f"  {advice}", err=True)
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         click.echo(f"  (request {request_id})", err=True)
