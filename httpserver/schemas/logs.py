@@ -10,7 +10,7 @@ from .base import ApiRequest, ApiResponse, LogStream
 MOST_FOLLOWED = 128
 
 
-class FollowedLog(ApiRequest):
+class FollowedLog(ApiRequest, frozen=True):
     """One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte."""
 
     job: str = Field(max_length=64, description="id, or a beginning of it that fits one job only")

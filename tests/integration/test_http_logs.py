@@ -9,10 +9,14 @@ import io
 import os
 import zipfile
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 import pytest_asyncio
 
+from headway.ids import JobId, TaskId
+from httpserver.logs.places import FollowPlaces
+from httpserver.logs.reader import PIECE_BYTES
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.waiting import eventually
 from tests.unit.httpserver.logs.test_feed import frames
@@ -374,6 +378,28 @@ async def test_a_large_log_is_sent_in_flat_memory(rig: Rig):
     assert most - before < 40 << 20
 
 
+@pytest.mark.parametrize("live", [True, False], ids=["live", "ended"])
+async def test_what_a_slow_reader_has_not_taken_is_not_asked_of_the_worker(rig: Rig, live: bool):
+    """Whole windows of gRPC used to fill on both sides, some MiB for each log."""
+    job_id, _ = await a_task(rig, "RUNNING" if live else "SUCCEEDED", stdout_bytes=2 << 20)
+    data = os.urandom(2 << 20)
+    await rig.worker.write(job_id, "a", data)
+    if not live:
+        await rig.worker.end(job_id, "a")
+    reader, task = rig.parts.logs._reader, TaskId(JobId(job_id), "a")
+    found = await reader.locate(task, 1)
+    before = rig.worker.sent
+    async with aclosing(reader.follow(task, found, "stdout", 0, piece=64_000)) as chunks:
+        got = await anext(chunks)
+        await asyncio.sleep(0.2)  # nobody reads
+        assert len(got) <= rig.worker.sent - before <= (64_000 if live else PIECE_BYTES)
+        async for chunk in chunks:
+            got += chunk
+            if len(got) == len(data):
+                break
+    assert got == data
+
+
 async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
     ann, bob = await rig.client("ann"), await rig.client("bob")
     live, _ = await a_task(rig)
@@ -422,3 +448,30 @@ async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
     assert [of(n)[-1][0]["kind"] for n in range(3)] == ["end"] * 3
     for bad in ([], [one(live)] * 129, [one(live, stream="index")], [one(live, offset=-1)]):
         assert (await ann.post("/logs/follow", json={"logs": bad})).status_code == 400
+
+
+async def test_too_many_followed_logs_are_refused_until_some_are_closed(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    ann = await rig.client("ann")
+    job_id, _ = await a_task(rig)
+    monkeypatch.setattr(rig.parts.logs, "places", FollowPlaces(per_account=4))
+
+    def body(*offsets: int, stream: str = "stdout") -> dict[str, object]:
+        return {"logs": [{"job": job_id, "task": "a", "stream": stream, "offset": offset} for offset in offsets]}
+
+    await rig.worker.write(job_id, "a", b"0123456789")
+    # Three wishes for one log from one byte on are one.
+    async with ann.stream("POST", "/logs/follow", json=body(1, 1, 1, 2)) as answer:
+        assert answer.status_code == 200
+        refused = await ann.post("/logs/follow", json=body(0, stream="both"))
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+        assert "close some" in refused.json()["detail"]
+    await rig.worker.end(job_id, "a")
+
+    async def taken() -> bool:
+        return (await ann.post("/logs/follow", json=body(0, stream="both"))).status_code == 200
+
+    for _ in range(50):
+        if await taken():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("the places stay taken")

@@ -540,7 +540,8 @@ export interface paths {
         /**
          * Follow Logs
          * @description Several logs in one answer, each until its attempt has ended. They take turns, so none holds up another.
-         *     To follow others as well, ask anew, each from the offset behind its last byte.
+         *     To follow others as well, ask anew, each from the offset behind its last byte. 429: the account, or all accounts
+         *     together, follow too many.
          */
         post: operations["follow_logs"];
         delete?: never;
