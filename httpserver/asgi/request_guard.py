@@ -178,6 +178,7 @@ class _Request:
         self._check_length()
         if path.startswith(API + "/"):
             self._identify(found, (method, path) in _OPEN)
+            self._refuse_packed()
 
     def _is_plain(self, found: origin.Origin) -> bool:
         """Whether it came in plain text over a network. What programs of this machine send never leaves it."""
@@ -232,6 +233,13 @@ class _Request:
             raise problems.CrossSite(
                 "A page of another site may not act here with this browser's session. Programs send their token "
                 "as `Authorization: Bearer …` instead of the cookie."
+            )
+
+    def _refuse_packed(self) -> None:
+        packing = self._headers.get("content-encoding", "").strip().lower()
+        if packing not in ("", "identity"):
+            raise problems.UnsupportedMedia(
+                "A packed body is not read here: send it as it is, without the header Content-Encoding."
             )
 
     def _limit_of(self, method: str, path: str) -> int | None:

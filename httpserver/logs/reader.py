@@ -142,6 +142,18 @@ class AttemptLogReader:
                 return
             tail = None
 
+    async def size_at_worker(self, task: TaskId, found: LocatedAttempt, stream: str) -> int | None:
+        """Bytes of a live log now; None: its worker doesn't say. The mount may know less than was sent already."""
+        sizes = []
+        for one in merged.STREAMS if stream == merged.BOTH else (stream,):
+            try:
+                opened = await self._from_worker(task, found, one, 0, 0)
+            except (Unavailable, NotFound, MountUnavailable):
+                return None
+            await opened.chunks.aclose()
+            sizes.append(opened.size)
+        return sum(sizes)
+
     async def follow(
         self, task: TaskId, found: LocatedAttempt, stream: str, start: int, *, piece: int = PIECE_BYTES
     ) -> AsyncGenerator[bytes, None]:

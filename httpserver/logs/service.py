@@ -106,6 +106,10 @@ class Logs:
             async def opened() -> OpenedLog:
                 task, found = await self._found(account, one.job, one.task, one.attempt)
                 start = await self._start(task, found, one.stream, one.offset or 0, one.tail)
+                if start and one.tail is None and not found.ended and found.worker_address:
+                    size = await self._reader.size_at_worker(task, found, one.stream)
+                    if size is not None and start > size:
+                        raise RangeInvalid(f"The log has {size} bytes so far; the offset lies beyond.")
                 chunks = self._reader.follow(task, found, one.stream, start, piece=PIECE_BYTES)
                 return OpenedLog(found.number, start, found.ended, chunks)
 
