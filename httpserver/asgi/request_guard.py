@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Iterable
@@ -94,6 +95,9 @@ class _Request:
         self._scope["headway.request_id"] = self.id
         try:
             self._check()
+            if self._acts_for_nobody():
+                await self._wait_for_the_end()
+                raise ClientDisconnect
             await self._run_while_signed_in(app)
             if self._unread is not None and not self._started:
                 raise self._unread
@@ -139,6 +143,24 @@ class _Request:
             self._whole.reschedule(now)
         elif shut_out and self._pause is not None:
             self._pause.reschedule(now)
+
+    def _acts_for_nobody(self) -> bool:
+        """Whether it would change something although its client has given up, as while the server hung.
+
+        Pieces of uploads are kept all the same: their client goes on behind them.
+        """
+        method, path = self._scope["method"], self._scope["path"]
+        if method in origin.SAFE_METHODS or not path.startswith(f"{API}/") or tus.takes_any_size(method, path):
+            return False
+        gone = self._scope.get("headway.gone")
+        return gone is not None and gone()
+
+    async def _wait_for_the_end(self) -> None:
+        """Else the server would want an answer: it has not read yet that the line is closed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_S):
+                while (await self._receive())["type"] != "http.disconnect":
+                    pass
 
     # -- before the route -----------------------------------------------------------------------
 
