@@ -91,7 +91,7 @@ class StaticPage:
             fresh = "public, max-age=31536000, immutable" if path.startswith("/assets/") else "no-cache"
             return _answer(found, fresh, headers or {})
         # No view begins with a name that has a dot, as files have.
-        is_file = path.startswith(("/assets/", "/api/")) or "." in path.split("/")[1]
+        is_file = path.startswith(("/assets/", "/api/")) or "." in path.lstrip("/").partition("/")[0]
         if is_file or (path.startswith("/help/") and path.endswith(".md")):
             raise NotFound("There is nothing at this address.")
         if self._index is None:

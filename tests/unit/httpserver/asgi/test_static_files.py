@@ -40,6 +40,7 @@ def test_pages_of_the_documentation_are_markdown(page: StaticPage, path: str) ->
         "/favicon.ico",
         "/openapi.json",
         "/nope.js",
+        "//nope.js",
         "/index.html.map",
         "/.git/config",
         "/help/none.md",
