@@ -491,8 +491,8 @@ async def test_too_many_followed_logs_are_refused_until_some_are_closed(rig: Rig
         return {"logs": [{"job": job_id, "task": "a", "stream": stream, "offset": offset} for offset in offsets]}
 
     await rig.worker.write(job_id, "a", b"0123456789")
-    # Three wishes for one log from one byte on are one.
-    async with ann.stream("POST", "/logs/follow", json=body(1, 1, 1, 2)) as answer:
+    # Four wishes for one log from one byte on are one.
+    async with ann.stream("POST", "/logs/follow", json=body(1, 1, 1, 1, 2)) as answer:
         assert answer.status_code == 200
         refused = await ann.post("/logs/follow", json=body(0, stream="both"))
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
