@@ -121,6 +121,9 @@ async def _follow(turns: _Turns, numbers: Sequence[int], opener: Opener) -> None
         for number in numbers:
             await turns.give(lane, _frame(kind, log=number, **facts) + piece)
 
+    async def refuse(error: HeadwayError) -> None:
+        await give("problem", status=error.http_status, slug=error.slug, title=error.title, detail=error.message)
+
     try:
         opened = await opener()
         async with aclosing(opened.chunks) as chunks:
@@ -133,16 +136,12 @@ async def _follow(turns: _Turns, numbers: Sequence[int], opener: Opener) -> None
                     at += len(piece)
         await give("end")
     except HeadwayError as error:
-        await give("problem", **_problem(error))
+        await refuse(error)
     except Exception as error:
         # One log that can't be read must not end the others.
         log.error("logs.feed_failed", exc=error)
-        await give("problem", **_problem(HeadwayError(INSIDE)))
+        await refuse(HeadwayError(INSIDE))
 
 
 def _frame(kind: str, **facts: object) -> bytes:
     return json.dumps({"kind": kind, **facts}, separators=(",", ":")).encode() + b"\n"
-
-
-def _problem(error: HeadwayError) -> dict[str, object]:
-    return {"status": error.http_status, "slug": error.slug, "title": error.title, "detail": error.message}

@@ -86,12 +86,13 @@ class Logs:
 
         A log that is wanted from the same byte on more than once is read once.
         """
-        places: dict[s.FollowedLog, list[int]] = {}
+        places: dict[str, list[int]] = {}
         for number, one in enumerate(wanted):
-            places.setdefault(one, []).append(number)
+            places.setdefault(one.model_dump_json(), []).append(number)
+        logs = [wanted[numbers[0]] for numbers in places.values()]
         # Both streams in order are three logs that are read: each of them, and their index.
-        cost = sum(3 if one.stream is s.LogStream.BOTH else 1 for one in places)
-        frames = self._frames(account, list(places), list(places.values()), still_allowed)
+        cost = sum(3 if one.stream is s.LogStream.BOTH else 1 for one in logs)
+        frames = self._frames(account, logs, list(places.values()), still_allowed)
         return _Following(frames, self.places, account.name, cost)
 
     async def _frames(

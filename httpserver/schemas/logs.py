@@ -29,7 +29,7 @@ _AttemptNumber = Annotated[
 ]
 
 
-class FollowedLog(ApiRequest, frozen=True):
+class FollowedLog(ApiRequest):
     """One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte; never both."""
 
     job: str = Field(max_length=64, description="id, or a beginning of it that fits one job only")
