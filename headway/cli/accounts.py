@@ -11,7 +11,7 @@ from ..client import Client
 from ..states import JOB_ENDED, JobState
 from ..units import counted
 from .cluster import users_add, users_ls, users_set
-from .common import ago, client, output_option, print_json, safe, table
+from .common import ago, client, output_option, print_json, safe, table, typed_line
 from .own import expiry
 
 _LIVE = [state.value for state in JobState if state not in JOB_ENDED]
@@ -63,7 +63,7 @@ def _asked(http: Client, name: str) -> bool:
     if not live:
         return False
     what = f"{safe(name)} has {counted(len(live), 'job')} that have not ended"
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(f"{what}: say --cancel-jobs or --keep-jobs")
     return click.confirm(f"{what}. Cancel them? (No: what runs goes on, what waits is held.)")
 
@@ -96,7 +96,7 @@ def reset_password(name: str, keep_tokens: bool, password_stdin: bool, generate:
         click.echo(f"{name}: has another password\npassword: {made}")
         return
     if password_stdin:
-        password = sys.stdin.readline().rstrip("\n")
+        password = typed_line()
     else:
         password = click.prompt("New password", hide_input=True, confirmation_prompt=True)
     with client() as http:

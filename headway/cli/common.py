@@ -61,6 +61,11 @@ def content_of(file: str) -> bytes:
     return sys.stdin.buffer.read()
 
 
+def typed_line() -> str:
+    """A line of standard input without its end; empty: there is none."""
+    return sys.stdin.readline().rstrip("\r\n") if sys.stdin is not None else ""
+
+
 @contextmanager
 def whole_file(place: Path) -> Iterator[BinaryIO]:
     """A file to write that appears at ``place`` once it is complete; what was there, and its neighbours, stay till

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ import click
 from ..client.own import OwnAccount
 from ..errors import NotFound
 from ..units import BadValue, counted, parse_duration
-from .common import ago, client, grants, moment, output_option, print_json, safe, size, table
+from .common import ago, client, grants, moment, output_option, print_json, safe, size, table, typed_line
 
 _LONGEST_TOKEN_DAYS = 20 * 366
 
@@ -25,7 +24,7 @@ _LONGEST_TOKEN_DAYS = 20 * 366
 def passwd(password_stdin: bool) -> None:
     """Change your password. Your other sessions end; tokens stay."""
     if password_stdin:
-        current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
+        current, new = (typed_line() for _ in range(2))
         if not new:
             raise click.UsageError("standard input has no second line: it takes the current password, then the new one")
     else:

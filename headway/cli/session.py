@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from ..client import Client, Profile, Refused
 from ..client.connection import checked_url
 from ..client.profile import DEFAULT_URL, profile_path
 from ..errors import NotSignedIn
+from .common import typed_line
 
 
 @click.command()
@@ -22,7 +21,7 @@ def login(url: str | None, user: str | None, password_stdin: bool) -> None:
     address = checked_url(url or known.url or DEFAULT_URL)
     name = user or click.prompt("User", default=known.user or None)
     if password_stdin:
-        password = sys.stdin.readline().rstrip("\n")
+        password = typed_line()
     else:
         password = click.prompt("Password", hide_input=True)
     with Client(Profile(url=address)) as http:

@@ -32,7 +32,8 @@ class Answer(dict[str, Any]):
                 f"The answer of {self._who} has no `{name}`: it isn't Headway that answers there, or its version is "
                 "another than this program's. `headway --version` tells this one."
             )
-        return default_of(name)
+        value = default_of(name)
+        return Answer(value, self._who) if isinstance(value, dict) else value
 
     def __getitem__(self, name: str) -> Any:
         found = super().get(name)

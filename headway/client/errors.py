@@ -60,7 +60,9 @@ class Refused(HeadwayError):
             kind=by_slug(slug),
             status=response.status_code,
             request_id=str(body.get("request_id", "")),
-            problems=[Problem.from_json(e) for e in _list(body.get("errors")) if isinstance(e, dict) and "message" in e],
+            problems=[
+                Problem.from_json(e) for e in _list(body.get("errors")) if isinstance(e, dict) and "message" in e
+            ],
         )
 
 

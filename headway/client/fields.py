@@ -68,7 +68,23 @@ KINDS: Final = _by_name()
 _NONE: Final = frozenset(" ".join(NULLABLE.values()).split())
 # Without these nothing can be shown or done.
 NEEDED: Final = frozenset(
-    "id name state token user job jobs task tasks entries nodes registries decisions ended password".split()
+    [
+        "id",
+        "name",
+        "state",
+        "token",
+        "user",
+        "job",
+        "jobs",
+        "task",
+        "tasks",
+        "entries",
+        "nodes",
+        "registries",
+        "decisions",
+        "ended",
+        "password",
+    ]
 )
 _OF_KIND: Final = {"rows": (), "words": (), "numbers": (), "object": {}, "flag": False, "text": "", "integer": 0}
 

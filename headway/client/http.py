@@ -239,7 +239,8 @@ class Client:
         in ``missing``. Without ``attempts`` nothing is asked of TaskManager: no attempts, no places in the queue."""
         params = {} if attempts else {"attempts": "false"}
         answer: Answer = self._json("GET", f"/jobs/{self._job(job_id)}", params=params)
-        _ = answer["id"], answer["state"], answer.rows("tasks")
+        if "tasks" in answer:
+            answer.rows("tasks")
         return answer
 
     def task(self, job_id: str, name: str) -> dict[str, Any]:
