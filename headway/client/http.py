@@ -308,10 +308,17 @@ class Client:
             yield data
 
     def log_places(
-        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
+        self,
+        job_id: str,
+        task: str,
+        *,
+        attempt: int | str = "latest",
+        stream: str = "stdout",
+        tail: int | None = None,
+        offset: int = 0,
     ) -> Iterator[tuple[int, bytes]]:
-        """As ``log_pieces``, each with its place in the whole log."""
-        params = {"tail": tail} if tail is not None else {}
+        """As ``log_pieces``, each with its place in the whole log; ``offset``: from this byte on."""
+        params = {"tail": tail} if tail is not None else {"offset": offset} if offset else {}
         path = self._log_path(job_id, task, attempt, stream)
         with closing(self._send("GET", path, params=params, stream=True)) as response:
             _check_log(response)
