@@ -309,7 +309,7 @@ def extend(reference: Reference, by: str, force: bool, output: str) -> None:
         print_json(answer)
         return
     click.echo(answer["sentence"])
-    deadline = answer["attempt"]["deadline_at"]
+    deadline = answer.part("attempt")["deadline_at"]
     if deadline is not None:
         click.echo(f"It is stopped at {moment(deadline)} at the latest.")
 

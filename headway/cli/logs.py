@@ -156,8 +156,9 @@ def follow_tasks(
 ) -> dict[str, Any]:
     """Streams the logs of these tasks until all of them have ended; returns the job as it is then.
 
-    With ``tail`` it begins with the end of the attempt that is the latest now. With several tasks each whole line is led by the task's name. Every attempt of a task is shown, one after another,
-    unless one is named. Raises what the client raises, and OSError as soon as nobody reads the output any more.
+    With ``tail`` it begins with the end of the attempt that is the latest now. With several tasks each whole line is
+    led by the task's name. Every attempt of a task is shown, one after another, unless one is named. Raises what the
+    client raises, and OSError as soon as nobody reads the output any more.
     """
     failures: list[Exception] = []
     several = len(names) > 1

@@ -100,7 +100,11 @@ def test_each_stream_is_printed_with_its_own_times(monkeypatch: pytest.MonkeyPat
             return {"offsets": [asked["offset"]], "at": [at], "end": 100, "ended": True}
 
     monkeypatch.setattr(logs, "client", Server)
-    for tail, want in (("--tail-bytes=5", b"xt\n" + stamp(1) + b"n\n"), ("--tail=1", stamp(1) + b"n\n"), ("--tail=0", b"")):
+    for tail, want in (
+        ("--tail-bytes=5", b"xt\n" + stamp(1) + b"n\n"),
+        ("--tail=1", stamp(1) + b"n\n"),
+        ("--tail=0", b""),
+    ):
         run = CliRunner().invoke(cli, ["logs", "-t", tail, "j1/a"])
         assert run.exit_code == 0, run.output
         assert run.stdout_bytes == want, "half a line has no time"
