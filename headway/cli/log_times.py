@@ -39,7 +39,8 @@ class LineClock:
         while not self._from <= byte < self._end:
             answer = self._ask(byte, _WINDOW)
             self._from, self._end = byte, answer["end"]
-            self._offsets, self._at = answer["offsets"], answer["at"]
+            self._offsets = answer["offsets"]
+            self._at = answer.get("at") or [None] * len(self._offsets)
             if byte < self._end:
                 self._patient = True
                 break

@@ -100,6 +100,8 @@ def default_of(name: str) -> object:
     if name in _NONE:
         return None
     kinds = KINDS.get(name, frozenset())
+    if name == "at":
+        return None
     for kind, value in _OF_KIND.items():
         if kind in kinds:
             return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
