@@ -47,14 +47,14 @@ class Answer(dict[str, Any]):
         return Answer({**self, **more}, self._who)
 
     def rows(self, name: str) -> list[Any]:
-        """A list of objects that the answer must have."""
+        """A list of objects, and nothing else."""
         found = super().get(name)
-        return self._as("rows", name, found) if found is not None else self.__missing__(name)
+        return self._as("rows", name, found) if found is not None else self.__missing__(name) or []
 
     def part(self, name: str) -> Any:
-        """An object that the answer must have."""
+        """An object, and nothing else."""
         found = super().get(name)
-        return self._as("object", name, found) if found is not None else self.__missing__(name)
+        return self._as("object", name, found) if found is not None else self.__missing__(name) or Answer({}, self._who)
 
     def _checked(self, name: str, found: Any) -> Any:
         kinds = KINDS.get(name)
