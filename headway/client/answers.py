@@ -76,7 +76,7 @@ class Answer(dict[str, Any]):
 
 def _is(kind: str, name: str, found: Any) -> bool:
     if kind in ("rows", "words", "numbers"):
-        of = {"rows": dict, "words": str, "numbers": (int, float, type(None))}[kind]
+        of: Any = {"rows": dict, "words": str, "numbers": (int, float, type(None))}[kind]
         return isinstance(found, list) and all(isinstance(one, of) for one in found)
     if kind == "integer":
         return isinstance(found, int) and not isinstance(found, bool)
