@@ -61,9 +61,16 @@ def content_of(file: str) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def typed_line() -> str:
-    """A line of standard input without its end; empty: there is none."""
-    return sys.stdin.readline().rstrip("\r\n") if sys.stdin is not None else ""
+def lines_of_input(count: int) -> list[str]:
+    """So many lines of standard input, for passwords of scripts. How a line ends is no part of it, nor is a mark of the
+    byte order before it; blanks are. What isn't there is empty."""
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed: send the password to it")
+    try:
+        lines = [sys.stdin.readline().removesuffix("\n").removesuffix("\r") for _ in range(count)]
+    except UnicodeDecodeError:
+        raise click.ClickException("standard input is not UTF-8: send the password as UTF-8") from None
+    return [lines[0].removeprefix("\ufeff"), *lines[1:]]
 
 
 @contextmanager
