@@ -64,7 +64,7 @@ def _asked(http: Client, name: str) -> bool:
     if not live:
         return False
     what = f"{safe(name)} has {counted(len(live), 'job')} that have not ended"
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(f"{what}: say --cancel-jobs or --keep-jobs")
     return click.confirm(f"{what}. Cancel them? (No: what runs goes on, what waits is held.)")
 

@@ -152,9 +152,11 @@ def ago(at: float | None, now: float | None = None) -> str:
     return f"{span((time.time() if now is None else now) - at)} ago"
 
 
-def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+def moment(at: float | None, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     """An instant by this machine's clock, with its zone: ``2026-03-01 14:05:09 +01:00``. The hour that comes twice in
-    autumn is told apart by it."""
+    autumn is told apart by it. A dash for None."""
+    if at is None:
+        return "-"
     there = time.localtime(at)
     zone = time.strftime("%z", there)
     return f"{time.strftime(form, there)} {zone[:3]}:{zone[3:5]}"
@@ -175,6 +177,11 @@ def span(seconds: float | None) -> str:
             rest = whole % size // small
             return f"{whole // size}{unit}" + (f"{rest}{small_unit}" if rest else "")
     raise AssertionError("unreachable")
+
+
+def between(begin: float | None, end: float | None) -> float | None:
+    """The seconds from one instant to another; None: one of them is not known."""
+    return None if begin is None or end is None else end - begin
 
 
 def size(count: float | None) -> str:

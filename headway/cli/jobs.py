@@ -18,6 +18,7 @@ from .common import (
     Reference,
     ReferenceType,
     ago,
+    between,
     client,
     job_exit_status,
     moment,
@@ -62,7 +63,7 @@ def show(reference: Reference, output: str) -> None:
     click.echo(f"{job['id']}  {safe(job['name'])}")
     line = f"{tone(job['state'])}{' (held)' if job['held'] else ''}, by {job['owner']}, {ago(job['submitted_at'])}"
     if job["ended_at"]:
-        line += f", took {span(job['ended_at'] - job['submitted_at'])}"
+        line += f", took {span(between(job['submitted_at'], job['ended_at']))}"
     click.echo(line)
     if kept := kept_line(job):
         click.echo(kept)
@@ -228,7 +229,7 @@ def wait_for(job_id: str, *, timeout_s: float | None = None, output: str = "tabl
     if output == "json":
         print_json(job)
     else:
-        click.echo(f"{job['id']} {tone(job['state'])} after {span(job['ended_at'] - job['submitted_at'])}")
+        click.echo(f"{job['id']} {tone(job['state'])} after {span(between(job['submitted_at'], job['ended_at']))}")
         for task in job["tasks"]:
             if task["state"] not in ("SUCCEEDED", "SKIPPED") and task["reason"]:
                 click.echo(f"  {task['name']}: {tone(task['state'])}: {safe(task['reason']['sentence'])}")
@@ -251,8 +252,9 @@ def _act(action: str, done: str, references: tuple[Reference, ...], output: str)
             answer = http.act(action, reference.job, reference.task)
             answers.append(answer)
             if output != "json":
-                count = answer["tasks_changed"]
-                what = f"{count} task{'' if count == 1 else 's'} {done}" if count else "nothing to do"
+                count = answer.get("tasks_changed")
+                told = f"{count} task{'' if count == 1 else 's'} {done}" if count else "nothing to do"
+                what = done if count is None else told
                 click.echo(f"{answer['job']['id']} {tone(answer['job']['state'])}: {what}")
     if output == "json":
         print_json(answers)
@@ -307,7 +309,7 @@ def extend(reference: Reference, by: str, force: bool, output: str) -> None:
         print_json(answer)
         return
     click.echo(answer["sentence"])
-    deadline = answer["attempt"]["deadline_at"]
+    deadline = answer.part("attempt")["deadline_at"]
     if deadline is not None:
         click.echo(f"It is stopped at {moment(deadline)} at the latest.")
 

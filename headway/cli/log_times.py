@@ -39,7 +39,8 @@ class LineClock:
         while not self._from <= byte < self._end:
             answer = self._ask(byte, _WINDOW)
             self._from, self._end = byte, answer["end"]
-            self._offsets, self._at = answer["offsets"], answer["at"]
+            self._offsets = answer["offsets"]
+            self._at = answer.get("at") or [None] * len(self._offsets)
             if byte < self._end:
                 self._patient = True
                 break
@@ -54,12 +55,13 @@ class LineClock:
 
 
 class Stamper:
-    """Puts a time before each line of one log, which comes in pieces from ``offset`` on."""
+    """Puts a time before each line of one log, which comes in pieces from ``offset`` on; ``within``: in the middle of a
+    line, which gets none."""
 
-    def __init__(self, clock: LineClock, offset: int = 0) -> None:
+    def __init__(self, clock: LineClock, offset: int = 0, *, within: bool = False) -> None:
         self._clock = clock
         self._offset = offset
-        self._within = False  # a line
+        self._within = within
 
     def of(self, data: bytes) -> bytes:
         """The piece with its times."""
@@ -80,7 +82,16 @@ def stamp(at: float | None) -> bytes:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z").encode() + b" "
 
 
-def stamper(http: Client, job_id: str, name: str, attempt: int | str, stream: str, offset: int = 0) -> Stamper:
+def stamper(
+    http: Client,
+    job_id: str,
+    name: str,
+    attempt: int | str,
+    stream: str,
+    offset: int = 0,
+    *,
+    within: bool = False,
+) -> Stamper:
     """Of one log of a server."""
 
     def ask(byte: int, length: int) -> dict[str, Any]:
@@ -93,4 +104,4 @@ def stamper(http: Client, job_id: str, name: str, attempt: int | str, stream: st
                 raise Unavailable("This server is older and tells no times: leave out -t.") from refused
             raise
 
-    return Stamper(LineClock(ask), offset)
+    return Stamper(LineClock(ask), offset, within=within)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
@@ -19,7 +19,11 @@ from ..client import Client, Refused
 from ..errors import HeadwayError
 from ..states import TASK_ENDED
 from .common import Reference, ReferenceType, client, whole_file
+from .log_output import LogOutput, in_one_place
+from .log_tail import Tail, TailType, begin_of
 from .log_times import Stamper, stamper
+
+BOTH = "both"
 
 
 @click.command()
@@ -32,21 +36,33 @@ from .log_times import Stamper, stamper
     show_default=True,
     help="What to print; platform is Headway's own log of the task.",
 )
-@click.option("--tail", type=click.IntRange(0), help="Print only this many bytes, from the end.")
+@click.option("--tail", type=TailType(), help="Print only so many lines from the end, or a size such as 64KiB.")
+@click.option("--tail-bytes", type=click.IntRange(0), help="Print only so many bytes from the end.")
 @click.option("-t", "--timestamps", is_flag=True, help="Put before each line when it came (UTC).")
 @click.option("--zip", "archive", type=click.Path(path_type=Path), help="Write all logs of the job to this ZIP file.")
 def logs(
-    reference: Reference, follow: bool, stream: str, tail: int | None, timestamps: bool, archive: Path | None
+    reference: Reference,
+    follow: bool,
+    stream: str,
+    tail: Tail | None,
+    tail_bytes: int | None,
+    timestamps: bool,
+    archive: Path | None,
 ) -> None:
-    """Print the log of a task (ID/TASK), byte for byte, or of every task of a job (ID).
+    """Print the log of a task (ID/TASK), or of every task of a job (ID).
 
-    Standard error of the task goes to standard error here. A line whose time nobody knows has blanks in its place, with
+    Where standard output and standard error lead to the same place, both of the task's streams come in the order of
+    time. Otherwise each goes to its own, byte for byte. A line whose time nobody knows has blanks in its place, with
     -t.
     """
     if timestamps and stream == "platform":
         raise click.UsageError("Headway's own log has times in its lines: leave out -t.")
     if timestamps and archive is not None:
         raise click.UsageError("An archive holds the logs byte for byte: leave out -t.")
+    if tail is not None and tail_bytes is not None:
+        raise click.UsageError("--tail and --tail-bytes say the same in two ways: leave out one.")
+    if tail_bytes is not None:
+        tail = Tail(size_bytes=tail_bytes)
     with client() as http:
         reference = replace(reference, job=http.meant(reference.job))
         if archive is not None:
@@ -57,46 +73,75 @@ def logs(
             names = [task["name"] for task in http.job(reference.job, attempts=False)["tasks"]]
         streams = ["stdout", "stderr"] if stream == "both" else [stream]
         if follow:
-            follow_tasks(http, reference.job, names, streams, attempt=reference.attempt, timestamps=timestamps)
+            follow_tasks(
+                http, reference.job, names, streams, attempt=reference.attempt, timestamps=timestamps, tail=tail
+            )
             return
+        output = LogOutput(exact=not timestamps)
         for name in names:
             if len(names) > 1:
-                click.echo(f"==> {name} <==", err=True)
-            # Bytes and times are two calls: both must be of one attempt.
+                output.heading(f"==> {name} <==")
+            # Bytes and times are two calls, and so are the streams: all must be of one attempt.
             attempt: int | str = reference.attempt
-            if timestamps and attempt == "latest":
+            if attempt == "latest" and (timestamps or tail is not None):
                 attempt = http.task(reference.job, name)["attempt"] or attempt
-            for one in streams:
-                try:
-                    stamped: Stamper | None = None
-                    for at, data in http.log_places(reference.job, name, attempt=attempt, stream=one, tail=tail):
-                        if timestamps and stamped is None:
-                            stamped = stamper(http, reference.job, name, attempt, one, at)
-                        _write(_target(one), stamped.of(data) if stamped else data)
-                except Refused as refused:
-                    # A task that has not started has no log; asked for by name that is an answer, among all it is not.
-                    if refused.status != 404 or reference.task:
-                        raise
-                    continue
+            printed = functools.partial(_print_log, http, output, reference.job, name, attempt, tail, timestamps)
+            try:
+                _merged_or_each(streams, printed)
+            except Refused as refused:
+                # A task that has not started has no log; asked for by name that is an answer, among all it is not.
+                if refused.status != 404 or reference.task:
+                    raise
+
+
+def _merged_or_each(streams: list[str], call: Callable[[str], None]) -> None:
+    """Calls for the log of both streams in the order of time where they are printed in one place."""
+    if len(streams) > 1 and in_one_place():
+        try:
+            call(BOTH)
+            return
+        except Refused as refused:
+            if refused.status not in (400, 422):  # an older server, which does not know it
+                raise
+    for one in streams:
+        call(one)
+
+
+def _print_log(
+    http: Client,
+    output: LogOutput,
+    job_id: str,
+    name: str,
+    attempt: int | str,
+    tail: Tail | None,
+    timestamps: bool,
+    stream: str,
+) -> None:
+    begin, within = _begin(http, job_id, name, attempt, stream, tail)
+    where = {"offset": begin} if begin else {}
+    stamped: Stamper | None = None
+    try:
+        for at, data in http.log_places(job_id, name, attempt=attempt, stream=stream, **where):
+            if timestamps and stamped is None:
+                stamped = stamper(http, job_id, name, attempt, stream, at, within=within)
+            output.write(stream, (name, stream), stamped.of(data) if stamped else data)
+    except Refused as refused:
+        if refused.status != 416:  # nothing is behind the place where the tail begins
+            raise
+
+
+def _begin(
+    http: Client, job_id: str, name: str, attempt: int | str, stream: str, tail: Tail | None
+) -> tuple[int, bool]:
+    if tail is None:
+        return 0, False
+    return begin_of(lambda count: http.log_places(job_id, name, attempt=attempt, stream=stream, tail=count), tail)
 
 
 def _write_archive(http: Client, reference: Reference, archive: Path) -> None:
     with whole_file(archive) as file:
         total = http.logs_zip(reference.job, file)
     click.echo(f"{archive}: {total} bytes", err=True)
-
-
-def _target(stream: str) -> BinaryIO:
-    return sys.stderr.buffer if stream == "stderr" else sys.stdout.buffer
-
-
-_print_lock = threading.Lock()
-
-
-def _write(target: BinaryIO, data: bytes) -> None:
-    with _print_lock:
-        target.write(data)
-        target.flush()
 
 
 def follow_tasks(
@@ -107,16 +152,21 @@ def follow_tasks(
     *,
     attempt: str = "latest",
     timestamps: bool = False,
+    tail: Tail | None = None,
 ) -> dict[str, Any]:
     """Streams the logs of these tasks until all of them have ended; returns the job as it is then.
 
-    With several tasks each whole line is led by the task's name. Every attempt of a task is shown, one after another,
-    unless one is named. Raises what the client raises, and OSError as soon as nobody reads the output any more.
+    With ``tail`` it begins with the end of the attempt that is the latest now. With several tasks each whole line is
+    led by the task's name. Every attempt of a task is shown, one after another, unless one is named. Raises what the
+    client raises, and OSError as soon as nobody reads the output any more.
     """
     failures: list[Exception] = []
     several = len(names) > 1
+    output = LogOutput(exact=not timestamps)
     followers = [
-        _Follower(http, job_id, name, streams, attempt, failures, prefix=several, timestamps=timestamps)
+        _Follower(
+            http, job_id, name, streams, attempt, failures, output, prefix=several, timestamps=timestamps, tail=tail
+        )
         for name in names
     ]
     threads = [threading.Thread(target=_guarded(f.run, failures), daemon=True) for f in followers]
@@ -170,9 +220,11 @@ class _Follower:
         streams: list[str],
         attempt: str,
         failures: list[Exception],
+        output: LogOutput,
         *,
         prefix: bool,
         timestamps: bool,
+        tail: Tail | None,
     ) -> None:
         self.http = http
         self.job_id = job_id
@@ -182,6 +234,8 @@ class _Follower:
         self.failures = failures
         self.prefix = f"{name} | ".encode() if prefix else b""
         self.timestamps = timestamps
+        self.output = output
+        self.tail = tail
 
     def run(self) -> None:
         if self.attempt != "latest":
@@ -190,6 +244,8 @@ class _Follower:
         number = 0
         pauses = Backoff(0.1, 2.0, factor=1.5)
         task = self._task()
+        if self.tail is not None:
+            number = max(0, task["attempt"] - 1)
         while True:
             if task["attempt"] > number:
                 for unseen in range(number + 1, task["attempt"] + 1):
@@ -207,8 +263,19 @@ class _Follower:
         return self.http.task(self.job_id, self.name)
 
     def _attempt(self, number: int) -> None:
+        tail, self.tail = self.tail, None
+        if len(self.streams) > 1 and in_one_place():
+            # An older server does not know it, and refuses before the first byte.
+            try:
+                self._stream(number, BOTH, tail)
+                return
+            except Refused as refused:
+                if refused.status not in (400, 422):
+                    raise
         threads = [
-            threading.Thread(target=_guarded(functools.partial(self._stream, number, s), self.failures), daemon=True)
+            threading.Thread(
+                target=_guarded(functools.partial(self._stream, number, s, tail), self.failures), daemon=True
+            )
             for s in self.streams
         ]
         for thread in threads:
@@ -216,21 +283,29 @@ class _Follower:
         for thread in threads:
             thread.join()
 
-    def _stream(self, number: int, stream: str) -> None:
-        target = _target(stream)
+    def _stream(self, number: int, stream: str, tail: Tail | None) -> None:
         rest = b""
-        stamped = stamper(self.http, self.job_id, self.name, number, stream) if self.timestamps else None
+        of = (self.name, number, stream)
         try:
-            for piece in self.http.follow_log(self.job_id, self.name, attempt=number, stream=stream):
+            begin, within = _begin(self.http, self.job_id, self.name, number, stream, tail)
+            stamped = (
+                stamper(self.http, self.job_id, self.name, number, stream, begin, within=within)
+                if self.timestamps
+                else None
+            )
+            where = {"offset": begin} if begin else {}
+            for piece in self.http.follow_log(self.job_id, self.name, attempt=number, stream=stream, **where):
                 data = stamped.of(piece) if stamped else piece
                 if not self.prefix:
-                    _write(target, data)
+                    self.output.write(stream, of, data)
                     continue
                 *lines, rest = (rest + data).split(b"\n")
                 if lines:
-                    _write(target, b"".join(self.prefix + line + b"\n" for line in lines))
+                    self.output.write(stream, of, b"".join(self.prefix + line + b"\n" for line in lines))
         except Refused as refused:
+            if stream == BOTH and refused.status in (400, 422):
+                raise
             if refused.status != 404:  # the attempt never got as far as a log
-                click.echo(f"headway: {self.name}: {refused.message}", err=True)
+                self.output.heading(f"headway: {self.name}: {refused.message}")
         if rest:
-            _write(target, self.prefix + rest + b"\n")
+            self.output.write(stream, of, self.prefix + rest + b"\n")

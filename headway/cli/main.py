@@ -230,8 +230,20 @@ def exit_status(error: errors.HeadwayError) -> int:
     return 3 if status in (502, 503, 504) else 4
 
 
+def _open_outputs() -> None:
+    """What a shell closed (``>&-``) leads nowhere, so that no command has to think of it."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def main() -> None:
     """The console script."""
+    _open_outputs()
     try:
         status = cli.main(standalone_mode=False, complete_var=COMPLETE_VARIABLE)
     except click.exceptions.Exit as stop:

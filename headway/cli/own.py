@@ -50,7 +50,7 @@ def whoami(output: str) -> None:
     by = "by the token in HEADWAY_TOKEN" if from_environment(TOKEN_VARIABLE) else "by `headway login`"
     click.echo(f"{me['name']} at {url}, {by}")
     may = ["admin"] * me["admin"] + grants(me)
-    click.echo(f"uid {me['uid']}, gid {me['gid']}; {', '.join(may) or 'no admin, no grants'}")
+    click.echo(f"uid {me.get('uid', '-')}, gid {me.get('gid', '-')}; {', '.join(may) or 'no admin, no grants'}")
     if me["quota_bytes"]:
         click.echo(f"the personal space may hold {size(me['quota_bytes'])}")
 

@@ -31,9 +31,10 @@ def login(url: str | None, user: str | None, password_stdin: bool) -> None:
             if refused.status == 401:  # plain: who signs in needs no advice to sign in
                 raise NotSignedIn(refused.message) from refused
             raise
-    path = Profile(url=address, token=answer["token"], user=answer["user"]["name"]).save()
+    account = answer.part("user")["name"]
+    path = Profile(url=address, token=answer["token"], user=account).save()
     instead = f", in place of {known.url}" if known.token and known.url != address else ""
-    click.echo(f"Signed in as {answer['user']['name']} at {address} (remembered in {path}{instead}).")
+    click.echo(f"Signed in as {account} at {address} (remembered in {path}{instead}).")
     for variable in _winning(address):
         click.echo(f"{variable} is set and wins over this sign-in: unset it to use this one.", err=True)
 

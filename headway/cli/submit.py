@@ -81,20 +81,26 @@ def submit(
             code=_snapshot(http, code),
             changes=changes,
         )
-        for warning in answer["warnings"]:
-            click.echo(f"headway: warning: {warning}", err=True)
         if dry_run:
+            _print_warnings(answer)
             _print_dry_run(answer, output)
             return
+        # The id first: without it, who sees another fault submits again.
         quiet_json = output == "json" and (wait or follow)
         if output == "json" and not quiet_json:
             print_json(answer)
-        elif not quiet_json:
-            click.echo(answer["id"])
+        else:
+            click.echo(f"headway: job {answer['id']}" if quiet_json else answer["id"], err=quiet_json)
+        _print_warnings(answer)
         if follow:
             sys.exit(_follow(http, answer["id"], output))
     if wait:
         sys.exit(wait_for(answer["id"], output=output))
+
+
+def _print_warnings(answer: dict[str, Any]) -> None:
+    for warning in answer["warnings"]:
+        click.echo(f"headway: warning: {warning}", err=True)
 
 
 def _snapshot(http: Client, folder: Path | None) -> str:
@@ -216,13 +222,11 @@ def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: An
     job = _one_task_job(command, options)
     with client() as http:
         answer = _submit_without_a_file(http, job, _snapshot(http, code))
-        for warning in answer["warnings"]:
-            click.echo(f"headway: warning: {warning}", err=True)
         job_id = answer["id"]
+        click.echo(job_id if detach else f"headway: job {job_id}", err=not detach)
+        _print_warnings(answer)
         if detach:
-            click.echo(job_id)
             return
-        click.echo(f"headway: job {job_id}", err=True)
         try:
             follow_while_read(http, job_id, ["main"])
             task = http.wait(job_id)["tasks"][0]

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from ..errors import ConfigInvalid
+from .answers import address_of, not_ours
 from .errors import NoService, NotHeadway, media_of
 from .profile import Profile, checked_token
 from .proxies import Proxy, proxy_for
@@ -106,22 +107,6 @@ def checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-class Answer(dict[str, Any]):
-    """A JSON object that the server sent. A missing name means that it is of somebody else, or of another version."""
-
-    __slots__ = ("_url",)
-
-    def __init__(self, found: Mapping[str, Any], url: str) -> None:
-        super().__init__(found)
-        self._url = url
-
-    def __missing__(self, name: str) -> Any:
-        raise NotHeadway(
-            f"The answer of {self._url} has no `{name}`: it isn't Headway that answers there, or its version is "
-            "another than this program's. `headway --version` tells this one."
-        )
-
-
 def check_ours(response: httpx.Response) -> None:
     """Looks at the head of an answer that is no refusal.
 
@@ -131,40 +116,11 @@ def check_ours(response: httpx.Response) -> None:
     if 300 <= response.status_code < 400:
         to = response.headers.get("location", "")[:300]
         raise NotHeadway(
-            f"{_address_of(response)} sends on to {to or 'nowhere'} (status {response.status_code}), which Headway "
+            f"{address_of(response)} sends on to {to or 'nowhere'} (status {response.status_code}), which Headway "
             "never does: is the address right? A portal, a proxy or http:// instead of https:// does that."
         )
     if media_of(response) in ("text/html", "application/xhtml+xml"):
-        raise _not_ours(response)
-
-
-def read_json(response: httpx.Response) -> Any:
-    """The answer's JSON; None for an empty one.
-
-    Raises:
-        NotHeadway: it isn't JSON.
-    """
-    if response.status_code == 204:
-        return None
-    if "json" not in media_of(response):
-        raise _not_ours(response)
-    address = _address_of(response)
-    try:
-        # Each object within it, too: what a row lacks is told like what the whole lacks.
-        return response.json(object_hook=lambda found: Answer(found, address))
-    except ValueError as error:
-        raise _not_ours(response) from error
-
-
-def _not_ours(response: httpx.Response) -> NotHeadway:
-    return NotHeadway(
-        f"What answers at {_address_of(response)} isn't Headway (status {response.status_code}, "
-        f"{media_of(response)}): is the address right? A portal or a proxy may answer in its place."
-    )
-
-
-def _address_of(response: httpx.Response) -> str:
-    return str(response.request.url.copy_with(query=None, fragment=None))
+        raise not_ours(response)
 
 
 def _cause(error: httpx.TransportError) -> str:

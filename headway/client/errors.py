@@ -60,8 +60,18 @@ class Refused(HeadwayError):
             kind=by_slug(slug),
             status=response.status_code,
             request_id=str(body.get("request_id", "")),
-            problems=[Problem.from_json(e) for e in body.get("errors") or [] if isinstance(e, dict)],
+            problems=[
+                Problem.from_json(e) for e in _list(body.get("errors")) if isinstance(e, dict) and "message" in e
+            ],
         )
+
+
+def _is_problem(found: Any) -> bool:
+    return isinstance(found, dict) and "message" in found and "pointer" in found
+
+
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
 
 
 def _of_older_server(response: httpx.Response) -> str:

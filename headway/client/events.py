@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -11,6 +10,7 @@ from typing import Any
 import httpx
 
 from ..backoff import Backoff
+from .answers import parsed
 from .errors import NoService, Refused
 from .http import Client
 
@@ -39,11 +39,11 @@ class EventClient:
         while True:
             page = {"limit": min(left, _PAGE) if most else _PAGE, **({"after": self.cursor} if self.cursor else {})}
             found = self._client.ask("GET", "/job-events", params=self._params | page)
-            for event in found["events"]:
+            for event in found.rows("events"):
                 yield event
                 self.cursor = event["cursor"]
             self.cursor = found["cursor"]
-            left -= len(found["events"])
+            left -= len(found.rows("events"))
             if not found["more"] or (most and left <= 0):
                 return
 
@@ -93,7 +93,7 @@ class EventClient:
                 cursor = value
             if text:
                 continue
-            yield json.loads("\n".join(data)) if data else None
+            yield parsed("\n".join(data), line) if data else None
             # It moves on only once the reader has come back for more: what was not dealt with comes again.
             self.cursor = cursor
             data = []

@@ -16,8 +16,9 @@ import httpx
 from ..backoff import Backoff, grown_s
 from ..errors import Conflict, InvalidInput, NotFound
 from ..states import JOB_ENDED
-from .connection import Connection, check_ours, read_json
-from .errors import NoService, NotHeadway, Refused
+from .answers import Answer, not_ours, read_json
+from .connection import Connection, check_ours
+from .errors import NoService, NotHeadway, Refused, media_of
 from .names import path_part
 from .profile import Profile
 
@@ -40,6 +41,12 @@ T = TypeVar("T")
 def perhaps_sent(error: BaseException | None) -> bool:
     """Whether a call that failed so, or the cause of :class:`NoService`, may have reached the server."""
     return not isinstance(error, _NOT_SENT)
+
+
+def _check_log(response: httpx.Response) -> None:
+    # A task's JSON comes as plain text.
+    if "json" in media_of(response) or not response.headers.get("x-log-offset", "0").isdecimal():
+        raise not_ours(response)
 
 
 class Client:
@@ -142,9 +149,9 @@ class Client:
 
     # --- who
 
-    def login(self, username: str, password: str) -> dict[str, Any]:
+    def login(self, username: str, password: str) -> Answer:
         """Opens a session: ``{user, token}``."""
-        answer: dict[str, Any] = self._json("POST", "/session", json={"username": username, "password": password})
+        answer: Answer = self._json("POST", "/session", json={"username": username, "password": password})
         return answer
 
     def logout(self) -> None:
@@ -197,8 +204,8 @@ class Client:
         seen = 0
         while True:
             page = self._json("GET", "/jobs", params={**params, "limit": min(limit or 200, 200)})
-            booked = page.get("gpus_booked")
-            for job in page["jobs"]:
+            booked = None if page.get("gpus_booked") is None else page.part("gpus_booked")
+            for job in page.rows("jobs"):
                 # Beside the jobs in the answer; None: not known now, or by an older server.
                 job["gpus_booked"] = None if booked is None else booked.get(job["id"], 0)
                 yield job
@@ -232,18 +239,20 @@ class Client:
         """One job with tasks, edges and attempts; ``job_id`` may be shortened while unique. What could not be had is
         in ``missing``. Without ``attempts`` nothing is asked of TaskManager: no attempts, no places in the queue."""
         params = {} if attempts else {"attempts": "false"}
-        answer: dict[str, Any] = self._json("GET", f"/jobs/{self._job(job_id)}", params=params)
+        answer: Answer = self._json("GET", f"/jobs/{self._job(job_id)}", params=params)
+        if "tasks" in answer:
+            answer.rows("tasks")
         return answer
 
     def task(self, job_id: str, name: str) -> dict[str, Any]:
         """One task of a job with its attempts."""
-        task: dict[str, Any] = self.task_detail(job_id, name)["task"]
+        task: dict[str, Any] = self.task_detail(job_id, name).part("task")
         return task
 
-    def task_detail(self, job_id: str, name: str) -> dict[str, Any]:
+    def task_detail(self, job_id: str, name: str) -> Answer:
         """One task with its job and, for its owner and admins, what was submitted of it (``spec``)."""
         path = f"/jobs/{self._job(job_id)}/tasks/{path_part(name, 'task')}"
-        answer: dict[str, Any] = self._json("GET", path)
+        answer: Answer = self._json("GET", path)
         return answer
 
     def spec(self, job_id: str) -> dict[str, Any]:
@@ -300,12 +309,20 @@ class Client:
             yield data
 
     def log_places(
-        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
+        self,
+        job_id: str,
+        task: str,
+        *,
+        attempt: int | str = "latest",
+        stream: str = "stdout",
+        tail: int | None = None,
+        offset: int = 0,
     ) -> Iterator[tuple[int, bytes]]:
-        """As ``log_pieces``, each with its place in the whole log."""
-        params = {"tail": tail} if tail is not None else {}
+        """As ``log_pieces``, each with its place in the whole log; ``offset``: from this byte on."""
+        params = {"tail": tail} if tail is not None else {"offset": offset} if offset else {}
         path = self._log_path(job_id, task, attempt, stream)
         with closing(self._send("GET", path, params=params, stream=True)) as response:
+            _check_log(response)
             at = int(response.headers.get("x-log-offset", 0))
             try:
                 for data in response.iter_bytes(_CHUNK):
@@ -354,6 +371,7 @@ class Client:
                 raise
             try:
                 with closing(response):
+                    _check_log(response)
                     for data in response.iter_raw():
                         failures = 0
                         offset += len(data)
@@ -399,12 +417,12 @@ class Client:
         return answer
 
     def nodes(self) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = self.node_list()["nodes"]
+        answer: list[dict[str, Any]] = self.node_list().rows("nodes")
         return answer
 
-    def node_list(self) -> dict[str, Any]:
+    def node_list(self) -> Answer:
         """``nodes``, each GPU with who holds it; ``gpus``, what is free; ``missing``, what can't be told now."""
-        answer: dict[str, Any] = self._json("GET", "/nodes")
+        answer: Answer = self._json("GET", "/nodes")
         return answer
 
     def node(self, node_id: str) -> dict[str, Any]:
@@ -433,7 +451,7 @@ class Client:
         while True:
             params = {"cursor": cursor} if cursor else {}
             page = read_json(self._send("GET", self._file_path(path), params=params))
-            yield from page["entries"]
+            yield from page.rows("entries")
             cursor = page.get("next_cursor") or ""
             if not cursor:
                 return
@@ -477,7 +495,7 @@ class Client:
 
     def trash(self) -> list[dict[str, Any]]:
         """What was deleted lately, and until when it can be had back."""
-        items: list[dict[str, Any]] = self._json("GET", "/trash")["items"]
+        items: list[dict[str, Any]] = self._json("GET", "/trash").rows("items")
         return items
 
     def restore(self, trash_id: str) -> dict[str, Any]:
@@ -505,7 +523,7 @@ class Client:
     # --- users
 
     def users(self) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = self._json("GET", "/users")["users"]
+        answer: list[dict[str, Any]] = self._json("GET", "/users").rows("users")
         return answer
 
     def create_user(self, **fields: Any) -> dict[str, Any]:
@@ -531,7 +549,7 @@ class Client:
 
     def user_tokens(self, name: str, kind: str) -> list[dict[str, Any]]:
         """``kind``: tokens or sessions."""
-        answer: list[dict[str, Any]] = self._json("GET", f"/users/{path_part(name, 'account')}/{kind}")[kind]
+        answer: list[dict[str, Any]] = self._json("GET", f"/users/{path_part(name, 'account')}/{kind}").rows(kind)
         return answer
 
     def end_user_tokens(self, name: str, kind: str, id: str | None = None) -> int:

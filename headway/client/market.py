@@ -26,7 +26,7 @@ class MarketClient:
         params = {key: value for key, value in (("q", query), ("owner", owner)) if value}
         while True:
             page = self._client.ask("GET", "/images", params={**params, "limit": 200})
-            yield from page["images"]
+            yield from page.rows("images")
             if not page.get("next_cursor"):
                 return
             params["cursor"] = page["next_cursor"]
@@ -65,9 +65,9 @@ class MarketClient:
 
     def datasets(self, query: str = "") -> list[dict[str, Any]]:
         """All that the account may see."""
-        found: list[dict[str, Any]] = self._client.ask("GET", "/datasets", params={"q": query} if query else {})[
+        found: list[dict[str, Any]] = self._client.ask("GET", "/datasets", params={"q": query} if query else {}).rows(
             "datasets"
-        ]
+        )
         return found
 
     def dataset(self, name: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class MarketClient:
     # --- groups
 
     def groups(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._client.ask("GET", "/groups")["groups"]
+        found: list[dict[str, Any]] = self._client.ask("GET", "/groups").rows("groups")
         return found
 
     def create_group(self, name: str, members: list[str]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class MarketClient:
 
     def registries(self) -> list[dict[str, Any]]:
         """Where the account has left credentials; never the passwords."""
-        found: list[dict[str, Any]] = self._client.ask("GET", "/registries")["registries"]
+        found: list[dict[str, Any]] = self._client.ask("GET", "/registries").rows("registries")
         return found
 
     def registry_login(self, registry: str, username: str, password: str) -> dict[str, Any]:

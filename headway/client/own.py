@@ -21,7 +21,7 @@ class OwnAccount:
 
     def tokens(self) -> list[dict[str, Any]]:
         """The long-lived tokens, without their values."""
-        return list(self._client.ask("GET", "/tokens")["tokens"])
+        return list(self._client.ask("GET", "/tokens").rows("tokens"))
 
     def make_token(self, name: str, expires_in_s: float | None) -> dict[str, Any]:
         """The token with its value, which is answered only now."""
@@ -34,7 +34,7 @@ class OwnAccount:
 
     def sessions(self) -> list[dict[str, Any]]:
         """The sessions; ``current`` marks the one that asks."""
-        return list(self._client.ask("GET", "/sessions")["sessions"])
+        return list(self._client.ask("GET", "/sessions").rows("sessions"))
 
     def end_session(self, id: str) -> None:
         self._client.ask("DELETE", f"/sessions/{path_part(id, 'session')}")

@@ -23,7 +23,7 @@ import httpx
 
 from ..backoff import Backoff
 from ..errors import Conflict
-from .connection import read_json
+from .answers import read_json
 from .errors import NoService, Refused
 from .http import Client
 

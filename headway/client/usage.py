@@ -28,8 +28,8 @@ class UsageClient:
             offset = len(answer.get("rows", ()))
             page = {"limit": min(most - offset, _PAGE) if most else _PAGE, "offset": offset}
             more = self._client.ask("GET", "/usage", params=params | page)
-            answer = more | {"rows": answer.get("rows", []) + more["rows"]}
-            full = not more["rows"] or len(answer["rows"]) >= answer["rows_in_all"]
+            answer = more | {"rows": answer.get("rows", []) + more.rows("rows")}
+            full = not more.rows("rows") or len(answer["rows"]) >= answer["rows_in_all"]
             if full or (most and len(answer["rows"]) >= most):
                 return answer
 

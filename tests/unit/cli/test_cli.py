@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway import errors
-from headway.cli import cluster, common, jobs, logs
+from headway.cli import cluster, common, jobs, log_output, logs
 from headway.cli.main import _COMMANDS, cli, exit_status, main, report
 from headway.cli.submit import _one_task_job, _submit_without_a_file
 from headway.client import Client, Profile, Refused
@@ -176,7 +176,7 @@ def test_following_ends_when_nobody_reads_any_more(monkeypatch, names):
     def gone(_target, _data):
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(logs, "_write", gone)
+    monkeypatch.setattr(log_output, "_write", gone)
     with pytest.raises(BrokenPipeError):
         logs.follow_tasks(AnEndlessLog(), "j1", names, ["stderr", "stdout"])
 

@@ -88,9 +88,11 @@ def test_each_stream_is_printed_with_its_own_times(monkeypatch: pytest.MonkeyPat
         def task(self, job: str, name: str) -> dict[str, Any]:
             return {"attempt": 2}
 
-        def log_places(self, job: str, name: str, *, attempt: int, stream: str, tail: int | None) -> Any:
-            assert (attempt, tail) == (2, 8)
-            yield from [(5, b"xt\n"), (8, b"n\n")] if stream == "stdout" else [(0, b"warn\n")]
+        def log_places(self, job: str, name: str, *, attempt: int, stream: str, tail: int = 0, offset: int = 0) -> Any:
+            assert attempt == 2
+            log = b"a text\nn\n" if stream == "stdout" else b"warn\n"
+            begin = max(0, len(log) - tail) if tail else offset
+            yield from ((at, log[at : at + 3]) for at in range(begin, len(log), 3))
 
         def log_times(self, job: str, name: str, **asked: Any) -> dict[str, Any]:
             assert asked["attempt"] == 2
@@ -98,7 +100,12 @@ def test_each_stream_is_printed_with_its_own_times(monkeypatch: pytest.MonkeyPat
             return {"offsets": [asked["offset"]], "at": [at], "end": 100, "ended": True}
 
     monkeypatch.setattr(logs, "client", Server)
-    run = CliRunner().invoke(cli, ["logs", "-t", "--tail", "8", "j1/a"])
-    assert run.exit_code == 0, run.output
-    assert run.stdout_bytes == stamp(1) + b"xt\n" + stamp(1) + b"n\n"
-    assert run.stderr_bytes == stamp(2) + b"warn\n"
+    for tail, want in (
+        ("--tail-bytes=5", b"xt\n" + stamp(1) + b"n\n"),
+        ("--tail=1", stamp(1) + b"n\n"),
+        ("--tail=0", b""),
+    ):
+        run = CliRunner().invoke(cli, ["logs", "-t", tail, "j1/a"])
+        assert run.exit_code == 0, run.output
+        assert run.stdout_bytes == want, "half a line has no time"
+        assert run.stderr_bytes == (stamp(2) + b"warn\n" if want else b"")
