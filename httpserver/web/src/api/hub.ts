@@ -41,9 +41,9 @@ export interface TabPort {
 }
 
 /** How often hub and tabs tell each other that they live. */
-export const BEAT_MS = 5000;
+export const BEAT_MS = 3000;
 /** A tab that misses so many is asleep or gone. A busy one that is dropped wrongly joins again. */
-const MOST_MISSED = 12;
+const MOST_MISSED = 20;
 
 export class Tab {
   listens = false;

@@ -1,4 +1,5 @@
 /** A tab's way to the hub of its browser; where there is none, a hub of its own while it is seen. */
+import { tellAway } from "./away";
 import { type ConnectionState, connectionAfter } from "./connection-state";
 import { connection } from "./connection";
 import { BEAT_MS, type FromHub, Hub, type Tab, type ToHub } from "./hub";
@@ -16,7 +17,7 @@ export interface PageSink {
 /** A worker that has not answered by then is done without; a machine on which fifty tabs open at once needs a while. */
 const WELCOME_MS = 10_000;
 /** A hub that misses so many beats is gone. One that was only slow is joined again. */
-const MOST_MISSED = 4;
+const MOST_MISSED = 3;
 
 interface Following {
   readonly listener: LogListener;
@@ -27,11 +28,6 @@ interface WayToHub {
   postMessage(message: ToHub): void;
   close(): void;
 }
-
-const onAwayNews = new Set<(since: number | null) => void>();
-
-/** Since when the server does not answer, in ms, whenever that changes; null: it answers. */
-export const onAway = (listener: (since: number | null) => void): unknown => onAwayNews.add(listener);
 
 class HubLine {
   private readonly sinks = new Set<PageSink>();
@@ -45,7 +41,7 @@ class HubLine {
   ) {}
 
   heard(message: FromHub): void {
-    if (message.kind === "away") onAwayNews.forEach((listener) => listener(message.since));
+    if (message.kind === "away") tellAway(message.since);
     else if (message.kind === "connection") this.sinks.forEach((sink) => sink.connection(message.connection));
     else if (message.kind === "events") this.sinks.forEach((sink) => sink.events(message.events));
     else if (message.kind === "signed out") this.sinks.forEach((sink) => sink.signedOut());

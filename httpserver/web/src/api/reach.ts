@@ -1,6 +1,7 @@
 /** Whether the server answers, for all parts of this tab. The browser's hub finds it out, and tells all tabs. */
+import { onAway } from "./away";
 import { isForeign } from "./foreign";
-import { onAway, tell } from "./link";
+import { tell } from "./link";
 import { Store } from "./store";
 
 export { isForeign } from "./foreign";
