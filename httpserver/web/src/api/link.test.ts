@@ -83,7 +83,7 @@ it("plain http has no Web Locks: the worker is joined all the same, and replaced
   FakeWorker.works = false;
   await later(1);
   FakeWorker.hubs.push(new Hub());
-  setTimeout(() => (FakeWorker.works = true), 4 * BEAT_MS);
+  setTimeout(() => (FakeWorker.works = true), 2 * BEAT_MS);
   await later(6 * BEAT_MS);
   expect(FakeWorker.made).toBe(2);
   expect(told.connection.mock.lastCall?.[0]).toMatchObject({ state: "live" });
