@@ -212,15 +212,16 @@ def _change(change: Change) -> list[Any]:
     return [
         change.cause, change.node_id, None if task_id is None else _key(task_id),
         until_s if math.isfinite(until_s) else None, None if change.node is None else _node(change.node),
+        change.is_guess,
     ]  # fmt: skip
 
 
 def _change_of(row: list[Any]) -> Change:
-    cause, node, task_id, until_s, was = row
+    cause, node, task_id, until_s, was, is_guess = row
     node_id = NodeId(node)
     return Change(
         cause, node_id, None if task_id is None else _task_key(task_id), -math.inf if until_s is None else until_s,
-        None if was is None else _node_of(node_id, was),
+        None if was is None else _node_of(node_id, was), is_guess,
     )  # fmt: skip
 
 

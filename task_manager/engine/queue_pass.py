@@ -13,9 +13,9 @@ from ..decisions.frames import frame_of
 from ..model import Attempt
 from ..planning.bookings import MovedPromise
 from ..planning.changes import Seen
-from ..planning.disciplines import rough_estimates
 from ..planning.pass_model import Placement, Plan
 from ..planning.promises import PASS_S
+from ..planning.rough import rough_estimates
 from ..planning.scheduling_pass import plan_pass
 from ..settings import TaskManagerSettings
 from .pass_input import current_pass_input

@@ -34,6 +34,7 @@ class Change:
     task_id: TaskId | None = None
     until_s: float = -math.inf  # the end that the last pass had booked for the attempt; minus infinity: it had none
     node: Node | None = None  # the node as the last pass saw it
+    is_guess: bool = False  # nobody knows when the attempt ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def _of_attempts(
         timeout_s, until_s = before.get(booking.task_id, (0.0, -math.inf))
         if until_of(booking, now_s) <= until_s + _SAME_S:
             continue
+        is_guess = booking.end_unconfirmed or booking.until_s <= now_s
         if until_s == -math.inf:
             cause = f"{booking.task_id} was found running on {booking.node_id}"
         elif booking.end_unconfirmed:
@@ -91,7 +93,7 @@ def _of_attempts(
             cause = f"{booking.task_id} on {booking.node_id} was given more time"
         else:
             cause = f"{booking.task_id} on {booking.node_id} is booked for longer than before"
-        yield Change(cause, booking.node_id, booking.task_id, until_s)
+        yield Change(cause, booking.node_id, booking.task_id, until_s, is_guess=is_guess)
 
 
 def outlived(task_id: TaskId, node_id: NodeId) -> str:

@@ -27,6 +27,7 @@ from .promises import LostReservation, StoredRow
 
 Lost = dict[TaskId, LostReservation]
 Run = Callable[[PassInput, Lost], Plan]
+_MOST_STEPS = 20  # each is a pass or two; what comes at once beyond that counts as one event
 _LONGER = "it is booked for longer than when its start was promised"
 
 
@@ -41,13 +42,16 @@ class _Way:
 def mended(snapshot: PassInput, run: Run) -> tuple[dict[TaskId, Reservation], Lost]:
     """The stored reservations such that all fit, and those that were delayed or dropped for that.
 
-    The events since the last pass count one after the other, so that each delay has its own cause. ``run`` runs a pass
-    with reservations that fit, and with those that were lost so far.
+    The events since the last pass count one after the other, so that each delay has its own cause. The last step is for
+    attempts without a known end, and for what no event explains, as after a restart. ``run`` runs a pass with
+    reservations that fit, and with those that were lost so far.
     """
     way = _Way(dict(snapshot.reservations))
-    steps = [*snapshot.changes, None]  # the last one is for what no event explains, after a restart for example
-    for number, change in enumerate(steps):
-        there = changes.undone(snapshot, snapshot.changes[number + 1 :])
+    known = [change for change in snapshot.changes if not change.is_guess][:_MOST_STEPS]
+    others = [change for change in snapshot.changes if change not in known]
+    for number, change in enumerate([*known, None]):
+        later = [] if change is None else [*known[number + 1 :], *others]
+        there = changes.undone(snapshot, later)
         step = _Step(replace(there, reservations=way.places, changes=()), change)
         found = step.way(run, way.lost)
         for task_id, lost in found.lost.items():
@@ -63,11 +67,7 @@ class _Step:
     def __init__(self, snapshot: PassInput, change: changes.Change | None) -> None:
         self._snapshot = snapshot
         self._cause = "" if change is None else change.cause
-        # Whether it may be an attempt of which nobody knows when it ends.
-        self._is_guess = change is None or any(
-            booking.task_id == change.task_id and (booking.end_unconfirmed or booking.until_s <= snapshot.now_s)
-            for booking in snapshot.running
-        )
+        self._is_guess = change is None  # it may be an attempt of which nobody knows when it ends
         self._slack_s = snapshot.settings.slack_s
         self._all = snapshot.settings.promises_all
         first = promises.timelines_of(snapshot)

@@ -16,6 +16,7 @@ Slack-based backfilling: Talby and Feitelson (1999).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -30,11 +31,18 @@ from .promises import LostReservation
 
 
 def slack_left_s(place: Reservation, task: Task, settings: PassSettings, now_s: float) -> float:
-    """How far a promise may lie behind its task's start: the share of the first promised wait that is still ahead."""
+    """How far a promise may lie behind its task's start: the share of the first promised wait that is still ahead.
+
+    It is a whole number, so that a simulation which counts in whole ticks stays exact.
+    """
     if place.first_promised_s is None or place.first_wait_s <= 0:
         return 0.0
     share = min(1.0, max(0.0, (place.first_promised_s - now_s) / place.first_wait_s))
-    return settings.promise_slack * task.timeout_s * share
+    return _slack_s(task, settings, share)
+
+
+def _slack_s(task: Task, settings: PassSettings, share: float = 1.0) -> int:
+    return math.floor(settings.promise_slack * task.timeout_s * share)
 
 
 class LatePassRunner(PassRunner):
@@ -112,7 +120,7 @@ class LatePassRunner(PassRunner):
                 promised_s = max(lost.reservation.promised_s, booked.start_s)
                 found[task_id] = self._with_promise(booked, replace(lost.reservation, promised_s=promised_s))
                 continue
-            promised_s = booked.start_s + self.settings.promise_slack * task.timeout_s
+            promised_s = booked.start_s + _slack_s(task, self.settings)
             found[task_id] = replace(
                 booked, promised_s=promised_s, first_promised_s=promised_s,
                 first_wait_s=promised_s - self.now_s, first_promised_at=snapshot.wall_s,

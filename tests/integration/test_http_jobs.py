@@ -76,6 +76,7 @@ async def test_detail_shows_tasks_edges_attempts_phases_and_why_they_wait(rig: R
         "terms": {"waited_s": 3.0},
         "estimated_start_at": 99.0,
         "promised_start_at": None,
+        "first_promised_start_at": None,
         "estimate_rough": False,
     }
     assert detail["missing"] == []
