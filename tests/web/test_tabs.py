@@ -26,7 +26,9 @@ def headway(web_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """Also to be opened by plain http under a name, as in most labs. That is no secure context."""
     folder = tmp_path_factory.mktemp("headway")
     name = "http://headway.test"
-    with a_cluster(folder, workers=2, worker__simulated_gpus=2, worker__cpus=16, httpserver__public_url=name) as cluster:
+    with a_cluster(
+        folder, workers=2, worker__simulated_gpus=2, worker__cpus=16, httpserver__public_url=name
+    ) as cluster:
         yield cluster
 
 
@@ -105,7 +107,7 @@ def test_eight_tabs_with_live_logs_hold_two_lines_and_are_of_one_account(
 def test_plain_http_and_browsers_without_shared_workers_hang_no_tab(
     plain: Browser, headway: Cluster, password: str
 ) -> None:
-    """Used to: without Web Locks, which plain http does not have, each tab held two of the browser's six connections."""
+    """Used to: without Web Locks, which plain http lacks, each tab held two of the browser's six connections."""
     tasks = [
         scripted_task(f"p{i}", run_s=600, env={"HEADWAY_SCRIPTED_OUTPUT": f"line of {i}\n"}, resources={"cpus": 1})
         for i in range(TABS)
