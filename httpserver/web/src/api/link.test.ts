@@ -75,6 +75,8 @@ it("plain http has no Web Locks: the worker is joined all the same, and replaced
   FakeWorker.hubs.push(new Hub());
   const beats = setInterval(() => FakeWorker.hubs.at(-1)?.beat(), BEAT_MS);
   const { listenTo } = await import("./link");
+  const away = vi.fn();
+  (await import("./away")).onAway(away);
   const told = sink();
   const stop = listenTo(told);
   await later(10 * BEAT_MS);
@@ -86,6 +88,7 @@ it("plain http has no Web Locks: the worker is joined all the same, and replaced
   setTimeout(() => (FakeWorker.works = true), 2 * BEAT_MS);
   await later(6 * BEAT_MS);
   expect(FakeWorker.made).toBe(2);
+  expect(away).toHaveBeenLastCalledWith(null);
   expect(told.connection.mock.lastCall?.[0]).toMatchObject({ state: "live" });
   stop();
   clearInterval(beats);

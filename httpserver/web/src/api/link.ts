@@ -128,6 +128,8 @@ async function connect(): Promise<HubLine | null> {
     clearInterval(beats);
     current = null;
     found.lost();
+    // What it said of the server is not taken back any more: the next one finds out.
+    tellAway(null);
     onLost.forEach((again) => again());
   };
   const beats = setInterval(() => {
