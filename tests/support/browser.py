@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserType, sync_playwright
 
 # As root and without a screen; and nothing that would look for the network by itself.
 _OPTIONS = [
@@ -20,6 +20,11 @@ _OPTIONS = [
 ]
 
 
+def another(kind: BrowserType, *options: str) -> Browser:
+    """One more beside the first: close it."""
+    return kind.launch(executable_path="/usr/bin/chromium", headless=True, args=[*_OPTIONS, *options])
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A headless Chromium. Playwright's own browsers can't be had everywhere, so Debian's is used.
@@ -27,7 +32,7 @@ def chromium() -> Iterator[Browser]:
     Its synchronous API must not be called inside an event loop: tests with it are no coroutines.
     """
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=_OPTIONS)
+        browser = another(playwright.chromium)
         try:
             yield browser
         finally:

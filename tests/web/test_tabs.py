@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.support.cluster import Cluster, a_job, scripted_task
+from tests.support.browser import another
+from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 from tests.support.waiting import soon
 
 from .conftest import sign_in
@@ -16,6 +19,24 @@ from .conftest import sign_in
 pytestmark = [pytest.mark.web, pytest.mark.slow]
 
 TABS = 8
+
+
+@pytest.fixture(scope="module")
+def headway(web_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Also to be opened by plain http under a name, as in most labs. That is no secure context."""
+    folder = tmp_path_factory.mktemp("headway")
+    name = "http://headway.test"
+    with a_cluster(
+        folder, workers=2, worker__simulated_gpus=2, worker__cpus=16, httpserver__public_url=name
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def plain(browser: Browser) -> Iterator[Browser]:
+    own = another(browser.browser_type, "--host-resolver-rules=MAP headway.test 127.0.0.1")
+    yield own
+    own.close()
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +102,56 @@ def test_eight_tabs_with_live_logs_hold_two_lines_and_are_of_one_account(
     assert all("line of" not in tab.content() for tab in tabs)
     expect(tabs[2].locator(".log-state")).to_contain_text("belongs to admin")
     soon(lambda: streams(headway)[0] == 1, within_s=20)
+
+
+def test_plain_http_and_browsers_without_shared_workers_hang_no_tab(
+    plain: Browser, headway: Cluster, password: str
+) -> None:
+    """Used to: without Web Locks, which plain http lacks, each tab held two of the browser's six connections."""
+    tasks = [
+        scripted_task(f"p{i}", run_s=600, env={"HEADWAY_SCRIPTED_OUTPUT": f"line of {i}\n"}, resources={"cpus": 1})
+        for i in range(TABS)
+    ]
+    job = str(headway.client.submit(a_job(*tasks, name="plain"))["id"])
+    url = f"http://headway.test:{headway.http_port}"
+    window = plain.new_context(base_url=url)
+    tabs = [window.new_page() for _ in range(TABS)]
+    sign_in(tabs[0], "admin", password)
+    for i, tab in enumerate(tabs):
+        tab.goto(f"/jobs/{job}/p{i}?log=stdout")
+    assert tabs[0].evaluate("() => [isSecureContext, navigator.locks === undefined]") == [False, True]
+    for i, tab in enumerate(tabs):
+        expect(tab.locator(".log-text")).to_contain_text(f"line of {i}")
+        expect(tab.locator(".connection")).to_have_text("live")
+    assert [tab.evaluate(CALL) for tab in tabs] == ["admin"] * TABS
+    soon(lambda: streams(headway) == (1, 1), within_s=20)
+    window.close()
+    # A phone's browser: only the tab that is seen holds lines, and who comes back finds what came meanwhile.
+    phone = plain.new_context(base_url=url)
+    phone.add_init_script(
+        "delete globalThis.SharedWorker; globalThis.unseen = false;"
+        " Object.defineProperty(Document.prototype, 'hidden', { get: () => globalThis.unseen });"
+        " globalThis.see = (on) => { globalThis.unseen = !on; document.dispatchEvent(new Event('visibilitychange')); };"
+    )
+    tabs = []
+    for i in range(TABS):
+        for tab in tabs[-1:]:
+            tab.evaluate("() => see(false)")
+        tabs.append(phone.new_page())
+        if i == 0:
+            sign_in(tabs[0], "admin", password)
+        tabs[i].goto(f"/jobs/{job}/p{i}?log=stdout")
+        expect(tabs[i].locator(".log-text")).to_contain_text(f"line of {i}")
+        expect(tabs[i].locator(".connection")).to_have_text("live")
+    # Logs of a tab alone are not counted here.
+    soon(lambda: streams(headway) == (1, 0), within_s=20)
+    tabs[-1].evaluate("() => see(false)")
+    soon(lambda: streams(headway) == (0, 0), within_s=20)
+    headway.client.act("cancel", job)
+    tabs[0].evaluate("() => see(true)")
+    expect(tabs[0].locator(".log-state")).to_have_text("complete")
+    expect(tabs[0].locator(".log-text .line")).to_have_count(1)
+    assert all(tab.locator(".away-banner").count() == 0 for tab in tabs)
 
 
 def test_a_worker_that_dies_is_replaced_and_one_that_can_not_start_is_done_without(

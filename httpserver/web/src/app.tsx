@@ -8,7 +8,7 @@ import { type Connection, connection } from "./api/connection";
 import { keys, listen } from "./api/events";
 import { wakeFiles } from "./api/file-uploads";
 import { wakeImages } from "./api/image-uploads";
-import { noteSilence, onBack, patiently } from "./api/reach";
+import { onBack, patiently } from "./api/reach";
 import { useStore } from "./api/store";
 import { BrokenPart } from "./components/broken-part";
 import { AwayBanner } from "./components/kept-answer";
@@ -83,7 +83,10 @@ export function App() {
   );
 
   // While it was away, nothing was told: all that is on screen is asked for anew.
-  useEffect(() => onBack(() => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" })), [client]);
+  useEffect(
+    () => onBack(() => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" || q.state.status === "error" })),
+    [client],
+  );
 
   const signedIn = useCallback(
     (fresh: User) => {
@@ -161,12 +164,6 @@ function Shell({
   const [trouble, setTrouble] = useState("");
   const [at, go] = useLocation();
 
-  const wasLive = useRef(false);
-  useEffect(() => {
-    // The first sign that the server is away is the end of its stream.
-    if (wasLive.current && state !== "live" && !expired) noteSilence();
-    wasLive.current = state === "live";
-  }, [state, expired]);
   useEffect(() => (expired ? undefined : listen(client)), [client, expired]);
 
   const signOut = async (): Promise<void> => {

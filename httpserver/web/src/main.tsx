@@ -3,7 +3,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
 import { ApiError, untilAnswered } from "./api/client";
-import { answers } from "./api/reach";
+import { awaySince } from "./api/reach";
 import { App } from "./app";
 import "./style.css";
 
@@ -19,7 +19,7 @@ const client = new QueryClient({
       gcTime: 30 * 60_000,
       refetchInterval: untilAnswered,
       // A refusal stays one however often it is asked; only silence is worth another try.
-      retry: (count, error) => count < 3 && error instanceof ApiError && (error.status === 0 || error.status >= 502),
+      retry: (count, error) => count < 3 && awaySince.value === null && error instanceof ApiError && (error.status === 0 || error.status >= 502),
     },
   },
 });

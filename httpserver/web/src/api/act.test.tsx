@@ -3,6 +3,7 @@ import { afterEach, expect, it, vi } from "vitest";
 
 import { type Drawn, button, drawn, press, until } from "../testing";
 import { useAct } from "./act";
+import { ApiError } from "./client";
 
 let page: Drawn;
 afterEach(() => page.close());
@@ -41,4 +42,27 @@ it("the same is done once until what follows it is done too, then again", async 
   expect(document.body.textContent).toContain("no b");
   await press(a);
   expect(run).toHaveBeenCalledTimes(3);
+});
+
+it("that nobody knows whether it was done lasts until the state says so; a refusal lasts", async () => {
+  let error: Error = new ApiError("nobody knows", 0, "no-service");
+  function Page({ over }: { over: boolean }) {
+    const doing = useAct<string, unknown>(() => Promise.reject(error), { after: () => Promise.resolve(), state: () => over });
+    return (
+      <>
+        <button onClick={() => doing.run("a")}>go</button>
+        <p>{doing.error?.message}</p>
+      </>
+    );
+  }
+  page = await drawn(<Page over={false} />);
+  await press(button("go"));
+  await until(() => expect(document.body.textContent).toContain("nobody knows"));
+  await page.draw(<Page over />);
+  expect(document.body.textContent).not.toContain("nobody knows");
+  error = new ApiError("It is over.", 409, "over");
+  await press(button("go"));
+  await until(() => expect(document.body.textContent).toContain("It is over."));
+  await page.draw(<Page over={false} />);
+  expect(document.body.textContent).toContain("It is over.");
 });

@@ -2,6 +2,8 @@
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 
+import { isSilence } from "./client";
+
 export interface Act<T> {
   /** Does it, unless the very same is under way. */
   readonly run: (wanted: T) => void;
@@ -14,11 +16,12 @@ export interface Act<T> {
 /**
  * An act and what comes after it, done or refused (`after`: usually, that what is on screen is asked for anew); until both
  * are over the same does not begin again. A mutation alone is drawn as pending a moment after the press, so that a quick
- * second one would do it twice. `alone`: nothing else of this kind begins meanwhile either.
+ * second one would do it twice. `alone`: nothing else of this kind begins meanwhile either. `state`: of what is acted on;
+ * once it is another, that answers whether an act that nobody answered was done.
  */
 export function useAct<T, R>(
   act: (wanted: T) => Promise<R>,
-  { after, done, alone = true }: { after: () => Promise<unknown>; done?: (result: R) => void; alone?: boolean },
+  { after, done, alone = true, state }: { after: () => Promise<unknown>; done?: (result: R) => void; alone?: boolean; state?: (of: T) => unknown },
 ): Act<T> {
   const under = useRef(new Set<string>());
   const [shown, setShown] = useState<ReadonlySet<string>>(under.current);
@@ -26,6 +29,8 @@ export function useAct<T, R>(
   const draw = (): void => setShown(new Set(under.current));
   // The mutation tells its error after what comes after it, which takes long where the server is silent.
   const [error, setError] = useState<Error | null>(null);
+  /** What the last act was of, and how that stood. */
+  const began = useRef<{ readonly of: T; readonly state: unknown } | null>(null);
   const mutation = useMutation({
     mutationFn: (wanted: T) =>
       act(wanted).catch((reason: unknown) => {
@@ -40,6 +45,7 @@ export function useAct<T, R>(
       const key = keyOf(wanted);
       if (under.current.has(key)) return;
       under.current.add(key);
+      began.current = { of: wanted, state: state?.(wanted) };
       setError(null);
       draw();
       void mutation
@@ -52,6 +58,6 @@ export function useAct<T, R>(
     },
     busy: shown.size > 0,
     runs: (wanted) => shown.has(keyOf(wanted)),
-    error,
+    error: isSilence(error) && began.current !== null && began.current.state !== state?.(began.current.of) ? null : error,
   };
 }

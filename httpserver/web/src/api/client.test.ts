@@ -1,8 +1,11 @@
 import { afterEach, expect, it, vi } from "vitest";
 
 import { SILENCE_MS, api, ask, askJson } from "./client";
+import { noteAnswer } from "./reach";
 
-afterEach(() => {
+afterEach(async () => {
+  noteAnswer();
+  await Promise.resolve();
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });

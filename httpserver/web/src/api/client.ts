@@ -2,7 +2,7 @@
 import createClient, { type Middleware } from "openapi-fetch";
 
 import type { components, paths } from "./generated/schema";
-import { LONG_MS, isForeign, noteAnswer, noteSilence } from "./reach";
+import { LONG_MS, awaySince, isForeign, noteAnswer, noteSilence } from "./reach";
 
 type Schemas = components["schemas"];
 export type Job = Schemas["Job"];
@@ -129,8 +129,12 @@ const answered = (id: string): void => {
   slow.delete(id);
 };
 
+/** While the server is away the hub alone asks for it. What a person presses is tried all the same. */
+const isVain = (method: string): boolean => awaySince.value !== null && (method === "GET" || method === "HEAD");
+
 const failures: Middleware = {
-  onRequest({ id }) {
+  onRequest({ id, request }) {
+    if (isVain(request.method)) throw silence();
     slow.set(id, setTimeout(noteSilence, LONG_MS));
     return undefined;
   },
@@ -181,6 +185,7 @@ interface Ask {
  * `path` comes after /api/v1 and is sent as it is.
  */
 export async function ask(method: string, path: string, { query = {}, json, body, headers = {}, signal, quiet = false }: Ask = {}): Promise<Response> {
+  if (isVain(method)) throw silence();
   const words = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") words.set(name, String(value));
   const search = words.size > 0 ? `?${words}` : "";

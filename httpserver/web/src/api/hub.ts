@@ -1,12 +1,19 @@
-/** One line for events and one for logs, for all tabs of a browser. Runs in the shared worker. */
+/** One line for events and one for logs, for all tabs of a browser. Runs in the shared worker; without one, in a tab. */
 import { type Connection, type ConnectionState, connectionAfter } from "./connection-state";
 import { type FollowedLog, LogFeed } from "./log-feed";
 import type { LogPlace, LogState } from "./log-place";
-import { type ServerEvent, readEvents } from "./sse";
+import { type ServerEvent, type StreamPlace, readEvents } from "./sse";
+import { Watch } from "./watch";
 
 export type ToHub =
-  /** A Web Lock that the tab holds for as long as it lives. */
-  | { readonly kind: "hello"; readonly lock: string }
+  /** The tab lives: what it says to a beat of the hub. */
+  | { readonly kind: "beat" }
+  /** It is closed, or put aside by the browser. */
+  | { readonly kind: "bye" }
+  /** A call was answered at this moment, in ms. */
+  | { readonly kind: "answer"; readonly at: number }
+  /** A call was not. `answered`: the last that was. */
+  | { readonly kind: "silence"; readonly answered: number }
   /** Whether it wants events. Who does is signed in. */
   | { readonly kind: "listen"; readonly on: boolean }
   | { readonly kind: "follow"; readonly id: number; readonly place: LogPlace; readonly from: number | null }
@@ -15,8 +22,13 @@ export type ToHub =
   | { readonly kind: "took"; readonly id: number; readonly offset: number };
 
 export type FromHub =
-  /** A Web Lock that the worker holds for as long as it lives. */
-  | { readonly kind: "welcome"; readonly lock: string }
+  | { readonly kind: "welcome" }
+  /** The hub lives. */
+  | { readonly kind: "beat" }
+  /** The tab has long said nothing: the hub does not know it any more. */
+  | { readonly kind: "dropped" }
+  /** Since when the server does not answer, in ms; null: it answers. */
+  | { readonly kind: "away"; readonly since: number | null }
   | { readonly kind: "connection"; readonly connection: ConnectionState }
   | { readonly kind: "events"; readonly events: readonly ServerEvent[] }
   | { readonly kind: "bytes"; readonly id: number; readonly data: Uint8Array; readonly offset: number }
@@ -28,8 +40,15 @@ export interface TabPort {
   postMessage(message: FromHub, transfer?: Transferable[]): void;
 }
 
+/** How often hub and tabs tell each other that they live. */
+export const BEAT_MS = 3000;
+/** A tab that misses so many is asleep or gone. A busy one that is dropped wrongly joins again. */
+const MOST_MISSED = 20;
+
 export class Tab {
   listens = false;
+  /** Beats that it has not answered. */
+  missed = 0;
   readonly logs = new Map<number, FollowedLog>();
 
   constructor(readonly port: TabPort) {}
@@ -41,12 +60,50 @@ export class Hub {
   private readonly tabs = new Set<Tab>();
   private reading: AbortController | null = null;
   private connection: ConnectionState = { state: "connecting", since: Date.now() };
-  private readonly logs = new LogFeed(() => this.signedOut());
+  private place: StreamPlace = { last: "" };
+  /** Whether a tab wants events and its session is good. */
+  private wanted = false;
+  private asleep = false;
+  private readonly watch = new Watch((since) => this.away(since));
+  private readonly logs = new LogFeed(
+    () => this.signedOut(),
+    () => this.watch.answered(),
+  );
 
   join(port: TabPort): Tab {
     const tab = new Tab(port);
     this.tabs.add(tab);
+    port.postMessage({ kind: "welcome" });
+    if (this.watch.awaySince !== null) port.postMessage({ kind: "away", since: this.watch.awaySince });
     return tab;
+  }
+
+  /** Each `BEAT_MS`. Who does not answer for long is closed, or asleep: messages would pile up for it. */
+  beat(): void {
+    for (const tab of [...this.tabs]) {
+      tab.missed += 1;
+      if (tab.missed <= MOST_MISSED) {
+        tab.port.postMessage({ kind: "beat" });
+        continue;
+      }
+      tab.port.postMessage({ kind: "dropped" });
+      this.leave(tab);
+    }
+  }
+
+  /** Nobody sees its only tab: the lines are let go of, and nobody is told. */
+  sleep(): void {
+    this.asleep = true;
+    this.watch.sleep();
+    this.logs.halt();
+    this.cut();
+  }
+
+  /** The lines go on where they were. */
+  wake(): void {
+    this.asleep = false;
+    this.watch.wake();
+    if (this.wanted && this.watch.awaySince === null) this.open();
   }
 
   leave(tab: Tab): void {
@@ -58,8 +115,12 @@ export class Hub {
 
   heard(tab: Tab, message: ToHub): void {
     if (!this.tabs.has(tab)) return;
+    tab.missed = 0;
     const log = "id" in message ? tab.logs.get(message.id) : undefined;
     if (message.kind === "listen") this.listen(tab, message.on);
+    else if (message.kind === "bye") this.leave(tab);
+    else if (message.kind === "answer") this.watch.answered(message.at);
+    else if (message.kind === "silence") this.watch.suspect(message.answered);
     else if (message.kind === "follow") this.follow(tab, message.id, message.place, message.from);
     else if (message.kind === "took" && log !== undefined) this.logs.took(log, message.offset);
     else if (message.kind === "leave" && log !== undefined) {
@@ -80,7 +141,7 @@ export class Hub {
       this.endIfAlone();
       return;
     }
-    if (this.reading === null) this.start();
+    if (!this.wanted) this.start();
     tab.port.postMessage({ kind: "connection", connection: this.connection });
     // What it has loaded may be older than the line: the server says the same at the start of one.
     if (this.connection.state === "live") tab.port.postMessage({ kind: "events", events: RESET });
@@ -96,26 +157,67 @@ export class Hub {
   }
 
   private start(): void {
+    this.wanted = true;
+    this.place = { last: "" };
+    if (!this.asleep && this.watch.awaySince === null) this.open();
+  }
+
+  private open(): void {
+    this.cut();
     const reading = new AbortController();
     this.reading = reading;
     this.logs.begin();
+    const mine = (): boolean => this.reading === reading;
     void readEvents(
       {
-        state: (state) => this.reading === reading && this.connected(state),
-        events: (events) => this.reading === reading && this.tell({ kind: "events", events }),
-        signedOut: () => this.reading === reading && this.signedOut(),
+        state: (state) => mine() && this.stood(state),
+        events: (events) => mine() && this.tell({ kind: "events", events }),
+        signedOut: () => mine() && this.signedOut(),
+        heard: () => mine() && this.watch.streamed(),
       },
       reading.signal,
+      this.place,
     );
   }
 
-  private stop(): void {
+  /** What the line itself says of how it stands. */
+  private stood(state: Connection): void {
+    if (state === "live") {
+      this.watch.answered();
+      this.watch.streamed();
+      this.connected(state);
+      return;
+    }
+    this.watch.streamEnded();
+    this.connected(state);
+    this.watch.suspect();
+  }
+
+  /** While it is away the hub alone asks for it; lines are opened again when it is back. */
+  private away(since: number | null): void {
+    if (since === null) {
+      if (this.wanted && !this.asleep && this.reading === null) this.open();
+    } else if (this.connection.state !== "live" && this.wanted) {
+      this.logs.halt();
+      this.cut();
+      this.connected("broken");
+    }
+    for (const tab of this.tabs) tab.port.postMessage({ kind: "away", since });
+  }
+
+  private cut(): void {
     const reading = this.reading;
     this.reading = null;
+    this.watch.streamEnded();
+    reading?.abort();
+  }
+
+  private stop(): void {
+    const stood = this.wanted;
+    this.wanted = false;
     this.logs.halt();
-    if (reading === null) return;
-    reading.abort();
-    this.connected("connecting");
+    this.cut();
+    if (stood) this.connected("connecting");
   }
 
   private endIfAlone(): void {
@@ -129,7 +231,9 @@ export class Hub {
   }
 
   private connected(state: Connection): void {
-    const next = connectionAfter(this.connection, state, Date.now());
+    // What came until the last event is known; later changes may be missing.
+    const now = state === "live" ? Date.now() : Math.max(this.connection.since, this.watch.lastStreamed || Date.now());
+    const next = connectionAfter(this.connection, state, now);
     if (next === this.connection) return;
     this.connection = next;
     this.tell({ kind: "connection", connection: next });

@@ -14,12 +14,16 @@ class Server {
   readonly asked: { task: string; tail?: number; offset?: number }[][] = [];
   readonly problems = new Map<string, number>();
   status = 200;
+  /** What the whole call is refused with, in order. */
+  readonly refusals: Response[] = [];
   private open: { controller: ReadableStreamDefaultController<Uint8Array>; list: { task: string }[]; at: number[] } | null = null;
   lines = 0;
 
   fetch = (_: string, init: RequestInit): Promise<Response> => {
     const list = (JSON.parse(String(init.body)) as { logs: { task: string; tail?: number; offset?: number }[] }).logs;
     this.asked.push(list);
+    const refusal = this.refusals.shift();
+    if (refusal !== undefined) return Promise.resolve(refusal);
     if (this.status !== 200) return Promise.resolve(Response.json({ detail: "Not so." }, { status: this.status }));
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
@@ -181,6 +185,47 @@ describe("the logs of a browser", () => {
     feed.begin();
     await settled();
     expect(a.got).toBe("x");
+  });
+
+  it("outlive what somebody on the way says of the whole call", async () => {
+    const feed = new LogFeed(() => expect.fail("nobody signed out"));
+    const [a, b] = [new Reader(), new Reader()];
+    const html = (status: number): Response => new Response("<h1>", { status, headers: { "Content-Type": "text/html" } });
+    server.refusals.push(html(401), html(403), html(404), html(200), new Response("too large", { status: 413 }), Response.json({}, { status: 408 }));
+    server.refusals.push(Response.json({ detail: "Not you.", title: "", slug: "forbidden" }, { status: 403 }));
+    server.logs.set("a", "here\n").set("b", "there\n");
+    feed.follow(place("a"), 0, a);
+    feed.follow(place("b"), 0, b);
+    await settled(30_000);
+    expect([a.got, b.got, server.asked.length]).toEqual(["here\n", "there\n", 8]);
+    expect(a.states).not.toContain("refused");
+  });
+
+  it("are refused one by one, where the server names one", async () => {
+    const feed = new LogFeed(() => undefined);
+    const [a, b] = [new Reader(), new Reader()];
+    const errors = [{ pointer: "/logs/1/task", message: "No task has such a name." }];
+    const headers = { "Content-Type": "application/problem+json" };
+    server.refusals.push(new Response(JSON.stringify({ detail: "Wrong.", errors }), { status: 422, headers }));
+    server.logs.set("a", "here\n");
+    feed.follow(place("a"), 0, a);
+    feed.follow(place("b"), 0, b);
+    await settled(200);
+    expect([a.got, a.states, b.states]).toEqual(["here\n", ["live"], ["refused"]]);
+  });
+
+  it("wait as long as the server asks, also when others come", async () => {
+    const feed = new LogFeed(() => undefined);
+    const a = new Reader();
+    server.refusals.push(Response.json({ detail: "Too many." }, { status: 429, headers: { "Retry-After": "7" } }));
+    server.logs.set("a", "here\n");
+    feed.follow(place("a"), 0, a);
+    await settled(1000);
+    feed.follow(place("b"), 0, new Reader());
+    await settled(5500);
+    expect(server.asked).toHaveLength(1);
+    await settled(1000);
+    expect([a.got, server.asked.length]).toEqual(["here\n", 2]);
   });
 
   it("of a tab that is far behind wait for it, and hold up no other", async () => {

@@ -1,5 +1,6 @@
 /** All logs that the tabs of a browser follow, over one line. */
 import { FrameReader, type Frame } from "./frames";
+import { isForeign } from "./foreign";
 import { type LogListener, type LogPlace, TAIL_BYTES } from "./log-place";
 import { readPieces } from "./sse";
 
@@ -14,6 +15,8 @@ const LOOK_AGAIN_MS = 1500;
 const LONGEST_LOOK_MS = 24_000;
 const PAUSE_MS = 300;
 const LONGEST_PAUSE_MS = 5000;
+/** A server may ask for no longer patience than this. */
+const LONGEST_WAIT_MS = 60_000;
 
 /** One log for one tab. */
 export class FollowedLog {
@@ -42,6 +45,25 @@ export class FollowedLog {
   }
 }
 
+interface Problem {
+  readonly errors?: readonly { readonly pointer?: string; readonly message?: string }[];
+}
+
+/** Some are refused: the others are asked for at once. */
+class Refused extends Error {}
+
+/** The server asks for patience, in ms. */
+class Again extends Error {
+  constructor(readonly wait: number) {
+    super("again");
+  }
+}
+
+const waitOf = (response: Response): number => {
+  const seconds = Number(response.headers.get("retry-after") ?? 0);
+  return Number.isFinite(seconds) ? Math.min(Math.max(seconds * 1000, 0), LONGEST_WAIT_MS) : 0;
+};
+
 export class LogFeed {
   private readonly logs = new Set<FollowedLog>();
   private line: AbortController | null = null;
@@ -49,9 +71,14 @@ export class LogFeed {
   private changedAt: number | null = null;
   private failures = 0;
   private halted = false;
+  /** The server asked for patience until then. */
+  private notBefore = 0;
 
   /** `signedOut`: the session is over; nothing is asked for any more until `begin`. */
-  constructor(private readonly signedOut: () => void) {}
+  constructor(
+    private readonly signedOut: () => void,
+    private readonly answered: () => void = () => undefined,
+  ) {}
 
   follow(place: LogPlace, from: number | null, out: LogListener): FollowedLog {
     const log = new FollowedLog(place, from, out);
@@ -97,7 +124,8 @@ export class LogFeed {
     const now = Date.now();
     this.changedAt ??= now;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.open(), Math.max(0, Math.min(SETTLE_MS, this.changedAt + LONGEST_SETTLE_MS - now)));
+    const wait = Math.max(0, this.notBefore - now, Math.min(SETTLE_MS, this.changedAt + LONGEST_SETTLE_MS - now));
+    this.timer = setTimeout(() => void this.open(), wait);
   }
 
   private wanted(): FollowedLog[] {
@@ -118,18 +146,25 @@ export class LogFeed {
     if (this.halted || logs.length === 0) return;
     const line = new AbortController();
     this.line = line;
+    let refused = false;
     try {
       await this.read(logs, line.signal);
-    } catch {
+    } catch (error) {
       // Away, or cut: those that are not over are asked for again.
+      if (error instanceof Again) this.notBefore = Date.now() + error.wait;
+      refused = error instanceof Refused;
     }
     if (this.line !== line) return;
     this.line = null;
     line.abort();
     const left = logs.filter((log) => this.logs.has(log) && !log.over && !log.paused && log.notBefore === 0);
     if (left.length === 0) return;
+    if (refused) {
+      this.soon();
+      return;
+    }
     left.forEach((log) => log.out.state("reconnecting"));
-    const wait = Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** this.failures);
+    const wait = Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** this.failures) * (0.75 + Math.random() / 4);
     this.failures += 1;
     setTimeout(() => {
       if (this.line === null) this.soon();
@@ -144,26 +179,42 @@ export class LogFeed {
       body: JSON.stringify({ logs: list }),
       signal,
     });
+    if (isForeign(response)) throw new Error(String(response.status));
+    this.answered();
     if (response.status === 401) {
       this.halt();
       this.signedOut();
       return;
     }
-    if (response.status >= 400 && response.status < 500 && response.status !== 429) {
-      const problem = (await response.json().catch(() => null)) as { detail?: string } | null;
-      logs.forEach((log) => this.refuse(log, problem?.detail));
-      return;
+    if (!response.ok || response.body === null) {
+      const refused = await this.refusals(response, logs);
+      throw refused ? new Refused() : new Again(waitOf(response));
     }
-    if (!response.ok || response.body === null) throw new Error(String(response.status));
     const frames = new FrameReader();
     await readPieces(response.body, (piece) => {
       if (signal.aborted) return;
-      this.failures = 0;
-      for (const { frame, data } of frames.push(piece)) {
+      const found = frames.push(piece);
+      if (found.length > 0) this.failures = 0;
+      for (const { frame, data } of found) {
         const log = frame.log === undefined ? undefined : logs[frame.log];
         if (log !== undefined && this.logs.has(log)) this.heard(log, frame, data);
       }
     });
+  }
+
+  /** Of a refusal of the whole: the logs that it names. The others have nothing to do with it. */
+  private async refusals(response: Response, logs: readonly FollowedLog[]): Promise<boolean> {
+    const mayRefuse = [400, 403, 404, 409, 422].includes(response.status) && (response.headers.get("content-type") ?? "").startsWith("application/problem+json");
+    const problem = mayRefuse ? ((await response.json().catch(() => null)) as Problem | null) : null;
+    let any = false;
+    for (const { pointer = "", message = "" } of problem?.errors ?? []) {
+      const at = /^\/logs\/(\d+)(\/|$)/.exec(pointer)?.[1];
+      const log = at === undefined ? undefined : logs[Number(at)];
+      if (log === undefined || log.over || message === "") continue;
+      this.refuse(log, message);
+      any = true;
+    }
+    return any;
   }
 
   private heard(log: FollowedLog, frame: Frame, data: Uint8Array): void {

@@ -1,5 +1,6 @@
 /** One attempt's log as it comes; a cut connection is taken up again at the byte where it broke. */
 import { ApiError, type LogLinePlace, type LogTimes, tellSignedOut, toApiError } from "./client";
+import { isForeign } from "./foreign";
 import { type LogListener, type LogPlace, TAIL_BYTES } from "./log-place";
 import { pause } from "./sse";
 
@@ -73,6 +74,9 @@ export async function logTimes(place: LogPlace, from: number, length: number, si
   return (await response.json()) as LogTimes;
 }
 
+/** In words of the server. What somebody on the way says in passing is no refusal. */
+const isRefusal = ({ status, slug }: ApiError): boolean => status >= 400 && status < 500 && status !== 429 && status !== 408 && slug !== "unknown";
+
 /** `from`: the byte to begin at; null: the log's tail. */
 export async function followLog(place: LogPlace, listener: LogListener, signal: AbortSignal, from: number | null = null): Promise<void> {
   let offset: number | null = from;
@@ -81,6 +85,7 @@ export async function followLog(place: LogPlace, listener: LogListener, signal: 
     try {
       const query: string = offset === null ? `follow=true&tail=${TAIL_BYTES}` : `follow=true&offset=${offset}`;
       const response: Response = await fetch(`${logUrl(place)}?${query}`, { signal, headers: { Accept: "text/plain" } });
+      if (isForeign(response)) throw new Error(String(response.status));
       if (response.status === 404) {
         listener.state("none");
         await pause(1500, signal);
@@ -114,7 +119,7 @@ export async function followLog(place: LogPlace, listener: LogListener, signal: 
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status === 401) tellSignedOut();
-      else if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
+      else if (error instanceof ApiError && isRefusal(error)) {
         listener.state("refused", error.message);
         return;
       }

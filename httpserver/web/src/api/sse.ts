@@ -1,5 +1,6 @@
 /** The event stream of the server, read by hand: a silence and an ended session are seen, which EventSource hides. */
 import type { Connection } from "./connection-state";
+import { isForeign } from "./foreign";
 
 export interface ServerEvent {
   readonly name: string;
@@ -12,6 +13,13 @@ export interface EventSink {
   events(events: readonly ServerEvent[]): void;
   /** The session is over: nothing more comes. */
   signedOut(): void;
+  /** Bytes came, also those that only say that the line stands. */
+  heard?(): void;
+}
+
+/** Where a stream goes on that is opened anew. */
+export interface StreamPlace {
+  last: string;
 }
 
 /** The server says each 15 s that it lives. */
@@ -78,13 +86,13 @@ export class EventParser {
 }
 
 /** Until `signal` ends it, or the session is over. A line that breaks is taken up again where it broke. */
-export async function readEvents(sink: EventSink, signal: AbortSignal): Promise<void> {
-  let last = "";
+export async function readEvents(sink: EventSink, signal: AbortSignal, place: StreamPlace = { last: "" }): Promise<void> {
   let failures = 0;
   while (!signal.aborted) {
     try {
-      const headers = { Accept: "text/event-stream", ...(last === "" ? {} : { "Last-Event-ID": last }) };
+      const headers = { Accept: "text/event-stream", ...(place.last === "" ? {} : { "Last-Event-ID": place.last }) };
       const response = await fetch("/api/v1/events", { headers, signal, cache: "no-store" });
+      if (isForeign(response)) throw new Error(String(response.status));
       if (response.status === 401) {
         sink.state("broken");
         sink.signedOut();
@@ -96,8 +104,9 @@ export async function readEvents(sink: EventSink, signal: AbortSignal): Promise<
       sink.state("live");
       await readPieces(response.body, (data) => {
         failures = 0;
+        sink.heard?.();
         const events = parser.push(text.decode(data, { stream: true }));
-        last = parser.id || last;
+        place.last = parser.id || place.last;
         if (events.length > 0) sink.events(events);
       });
     } catch {

@@ -3,6 +3,7 @@ import { act } from "react";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 
 import { askJson, isFinal, toApiError } from "../api/client";
+import { tellAway } from "../api/away";
 import { awaySince, noteAnswer, onBack } from "../api/reach";
 import { type Drawn, drawn, until } from "../testing";
 import { AwayBanner, Trouble, shows } from "./kept-answer";
@@ -68,6 +69,41 @@ it("a part alone that is not answered says so at its place, with its age", async
   await again();
   await until(() => expect(text()).toMatch(/TaskManager does not answer\. What you see is from .* UTC.*\(0 s ago\)\. Try againrows: \[1,2\]/));
   expect(awaySince.value).toBeNull();
+});
+
+it("a part that hangs says so at its place while the server answers", async () => {
+  let asked = 0;
+  vi.stubGlobal("fetch", (url: string) => (url === "/api/v1/me" ? json({}) : ((asked += 1), nobody())));
+  await again();
+  await until(() => expect(text()).toMatch(/does not answer.* What you see is from .*Try againrows: \[1,2\]/));
+  expect(document.querySelector(".away-banner")).toBeNull();
+  expect(asked).toBe(1);
+});
+
+it("while the server is away no tab asks it: the hub does", async () => {
+  const urls: string[] = [];
+  vi.stubGlobal("fetch", (url: string) => (urls.push(url), nobody()));
+  await again();
+  await until(() => expect(document.querySelector(".away-banner")).not.toBeNull());
+  urls.length = 0;
+  await again();
+  await again();
+  expect(urls.filter((url) => url !== "/api/v1/me")).toEqual([]);
+});
+
+it("a tab that nobody sees asks anew once it is seen", async () => {
+  const told = vi.fn();
+  const stop = onBack(told);
+  const hidden = (value: boolean): unknown => Object.defineProperty(document, "hidden", { value, configurable: true });
+  await act(async () => tellAway(Date.now()));
+  hidden(true);
+  await act(async () => tellAway(null));
+  expect(told).not.toHaveBeenCalled();
+  hidden(false);
+  document.dispatchEvent(new Event("visibilitychange"));
+  document.dispatchEvent(new Event("visibilitychange"));
+  expect(told).toHaveBeenCalledOnce();
+  stop();
 });
 
 it("what the server says to be gone is not shown any more", async () => {

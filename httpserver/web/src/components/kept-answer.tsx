@@ -19,10 +19,11 @@ export const shows = (asked: Asked): boolean => asked.data !== undefined && !isF
 
 /** The trouble of a query at its place. While the whole server is away the page says so once, for all. */
 export function Trouble({ of }: { of: Asked }) {
+  const away = useStore(awaySince) !== null;
   if (of.error === null) return null;
   const again = (): void => void of.refetch();
   if (!shows(of)) return <Failure error={of.error} again={again} />;
-  if (isSilence(of.error)) return null;
+  if (isSilence(of.error) && away) return null;
   return (
     <div className="failure" role="status">
       <Sentence text={of.error.message} /> <From at={of.dataUpdatedAt / 1000} /> <button onClick={again}>Try again</button>

@@ -36,6 +36,10 @@ interface Wanted {
 /** What events don't bring. */
 const pick = ({ attempts, place, waits }: Task): Pick<Task, "attempts" | "place" | "waits"> => ({ attempts, place, waits });
 
+/** What a cancel or a retry changes. */
+const isOver = (job: JobDetail, task: string | undefined): boolean =>
+  task === undefined ? jobEnded(job.state) : job.tasks.some((one) => one.name === task && taskEnded(one.state));
+
 export function JobView({ id, task: chosen, user }: { id: string; task?: string; user: User }) {
   const client = useQueryClient();
   const [, go] = useLocation();
@@ -88,7 +92,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
       task === undefined
         ? body(api.POST(`/api/v1/jobs/{job}/${action}`, { params: { path: { job: id } } }))
         : body(api.POST(`/api/v1/jobs/{job}/tasks/{task}/${action}`, { params: { path: { job: id, task } } })),
-    { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
+    { after: () => client.invalidateQueries({ queryKey: keys.job(id) }), state: ({ task }) => job.data && isOver(job.data, task) },
   );
   const [cancelling, setCancelling] = useState<Wanted | null>(null);
 
