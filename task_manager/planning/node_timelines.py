@@ -83,7 +83,9 @@ class NodeTimelines:
         self._requests: dict[int, ResourceRequest] = {}  # by the id of a shape, since hashing a shape is slow
         self._kept: dict[NodeId, dict[TaskId, Reservation]] = {}
         self._nodes_now: dict[int, list[NodeProfile]] = {}
+        # Both by the number of a request, until a booking changes.
         self._blockers: dict[int, tuple[NodeId, TaskId] | None] = {}
+        self._longest: dict[int, tuple[float, NodeProfile | None]] = {}
 
     # -- where and when ---------------------------------------------------------------------------
 
@@ -135,19 +137,19 @@ class NodeTimelines:
         if reservation.start_s <= self.now_s:
             return True
         request = self.request_for(task.shape)
-        for node in self._nodes_with_room_now(request):
-            demand = request.on(node)
-            if demand is not None:
-                end_s = node.free_until(demand)
-                if self.now_s + duration_s <= end_s or (
-                    node.id == reservation.node_id and end_s >= reservation.start_s
-                ):
-                    return True
-        return False
+        if self.now_s + duration_s <= self._free_longest(request)[0]:
+            return True
+        node = self.nodes.get(reservation.node_id)
+        demand = None if node is None else request.on(node)
+        if node is None or demand is None or not node.fits_now(demand):
+            return False
+        return node.free_until(demand) >= reservation.start_s
 
     def start_now(self, task: Task, duration_s: float) -> EarliestStart | None:
         """A start now that delays nothing booked; None: there is none. Limits are not looked at (`limit_on`)."""
         request = self.request_for(task.shape)
+        if self.now_s + duration_s > self._free_longest(request)[0]:
+            return None
         ties = [
             node
             for node in self._nodes_with_room_now(request)
@@ -260,6 +262,7 @@ class NodeTimelines:
             for order in self._orders.values():
                 order.refresh(node)
         self._blockers.clear()
+        self._longest.clear()
         self._nodes_now.clear()
         for task, reservation in reservations:
             self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
@@ -408,19 +411,25 @@ class NodeTimelines:
                 return
             yield self._by_order[number]
 
+    def _free_longest(self, request: ResourceRequest) -> tuple[float, NodeProfile | None]:
+        """The node that has room now for longest, and until when."""
+        found = self._longest.get(request.number)
+        if found is None:
+            found = (-math.inf, None)
+            for node in self._nodes_with_room_now(request):
+                demand = request.on(node)
+                if demand is not None and (end_s := node.free_until(demand)) > found[0]:
+                    found = (end_s, node)
+            self._longest[request.number] = found
+        return found
+
     def _blocker(self, request: ResourceRequest) -> tuple[NodeId, TaskId] | None:
-        longest: tuple[float, NodeProfile] | None = None
-        for node in self._nodes_with_room_now(request):
-            demand = request.on(node)
-            if demand is not None:
-                end = node.free_until(demand)
-                if longest is None or end > longest[0]:
-                    longest = (end, node)
-        if longest is None:
+        end_s, node = self._free_longest(request)
+        if node is None:
             return None
-        for task_id, reservation in self._kept.get(longest[1].id, {}).items():
-            if reservation.start_s == longest[0]:
-                return longest[1].id, task_id
+        for task_id, reservation in self._kept.get(node.id, {}).items():
+            if reservation.start_s == end_s:
+                return node.id, task_id
         return None
 
     def _search(
@@ -486,6 +495,7 @@ class NodeTimelines:
                 end_s,
             )
             self._blockers.clear()
+            self._longest.clear()
             if start_s == self.now_s:
                 self._nodes_now.clear()
             for order in self._orders.values():
