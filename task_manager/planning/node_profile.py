@@ -43,6 +43,7 @@ class NodeProfile:
         "_memory",
         "_never_before",
         "_times",
+        "_until",
         "_windows",
         "end_unconfirmed",
         "free_cards",
@@ -69,6 +70,7 @@ class NodeProfile:
         self.end_unconfirmed: TaskId | None = None  # its Worker has not confirmed its end yet, so its end is a guess
         self._windows: dict[int, list[Window]] = {}
         self._first: dict[int, float] = {}
+        self._until: dict[int, float] = {}  # by the number of a need
         self._never_before: dict[int, StartBounds] = {}  # by the number of a need
         self._least: tuple[int, int] | None = None  # CPUs and memory that are free at every moment
         self._times, self._cpu, self._memory, self._cards = machine.steps(free_now, now_s, list(ends))
@@ -98,6 +100,7 @@ class NodeProfile:
             row[first:last] = [free - count for free in row[first:last]]
             gives = gives or count < 0
         self._windows.clear()
+        self._until.clear()
         if gives:
             self._first.clear()
             self._never_before.clear()
@@ -118,6 +121,7 @@ class NodeProfile:
         """Replaces the steps by what ``with_all`` returned."""
         self._times, self._cpu, self._memory, self._cards = steps
         self._windows.clear()
+        self._until.clear()
         self._first.clear()
         self._never_before.clear()
         self._least = None
@@ -152,11 +156,16 @@ class NodeProfile:
 
     def free_until(self, demand: ProfileDemand) -> float:
         """Until when it fits without a break from this moment on; infinity: for ever."""
-        free, gpus = self._row(demand)
-        for i, time in enumerate(self._times):
-            if free[i] < gpus or self._cpu[i] < demand.cpu_centi or self._memory[i] < demand.memory_bytes:
-                return time
-        return math.inf
+        found = self._until.get(demand.number)
+        if found is None:
+            free, gpus = self._row(demand)
+            found = math.inf
+            for i, time in enumerate(self._times):
+                if free[i] < gpus or self._cpu[i] < demand.cpu_centi or self._memory[i] < demand.memory_bytes:
+                    found = time
+                    break
+            self._until[demand.number] = found
+        return found
 
     def windows(self, demand: ProfileDemand) -> list[Window]:
         """The longest spans of time in which it fits at every moment, in order."""
