@@ -15,7 +15,7 @@ from headway.ids import NodeId, TaskId
 
 from .node_capacity import NodeCapacity, capacity_of
 from .placement import FreeResources
-from .step_functions import Cards, Change, StartBounds, Steps, Window, cut, spans, steps_from, time_of
+from .step_functions import Cards, Change, Span, StartBounds, Steps, Window, cut, spans, steps_with
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,10 +108,9 @@ class NodeProfile:
             for gpus in [gpus for gpus, free_s in self._first.items() if start_s <= free_s < end_s]:
                 del self._first[gpus]
 
-    def with_all(self, changes: Sequence[Change]) -> Steps | None:
-        """The steps with all these changes as well; None: they take more than there is at some moment."""
-        first = (self._times[0], self._cpu[0], self._memory[0], [row[0] for row in self._cards])
-        steps = steps_from(first, sorted([*self._as_changes(), *changes], key=time_of))
+    def with_all(self, taken: Sequence[Span]) -> Steps | None:
+        """The steps with all of this taken as well; None: that is more than there is at some moment."""
+        steps = steps_with((self._times, self._cpu, self._memory, self._cards), taken)
         _, cpu, memory, cards = steps
         if min(cpu) < 0 or min(memory) < 0 or any(min(row) < 0 for row in cards):
             return None
@@ -242,14 +241,6 @@ class NodeProfile:
         return self._times[i] if i < len(self._times) else math.inf
 
     # -- inside -----------------------------------------------------------------------------------
-
-    def _as_changes(self) -> list[Change]:
-        changes: list[Change] = []
-        for i in range(1, len(self._times)):
-            cards = [(kind, row[i] - row[i - 1]) for kind, row in enumerate(self._cards)]
-            change = (self._times[i], self._cpu[i] - self._cpu[i - 1], self._memory[i] - self._memory[i - 1], cards)
-            changes.append(change)
-        return changes
 
     def _span(self, start_s: float, end_s: float) -> tuple[int, int]:
         first = max(0, bisect_right(self._times, start_s) - 1)

@@ -21,7 +21,7 @@ from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement
 from .placement import CpuTasks, FreeResources, full_capacity, shortages, suits
-from .step_functions import Change, latest_in
+from .step_functions import Change, Span, latest_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,24 +233,28 @@ class NodeTimelines:
 
     def add_all(self, reservations: Sequence[tuple[Task, Reservation]]) -> bool:
         """Books many reservations on open nodes at once if all of them fit together; if not, it books none."""
-        changes: dict[NodeProfile, list[Change]] = {}
+        booked_on: dict[NodeProfile, list[Span]] = {}
         taken: dict[Allowance, list[tuple[int, float, float]]] = {}
+        now_s, limits = self.now_s, self._allowances.may_limit
         for task, reservation in reservations:
             node, shape = self.nodes[reservation.node_id], task.shape
             cards = self._cards(reservation, node)
             if cards is None:
                 return False
-            start_s, end_s = max(reservation.start_s, self.now_s), reservation.start_s + reservation.duration_s
+            start_s, end_s = max(reservation.start_s, now_s), reservation.start_s + reservation.duration_s
             if end_s <= start_s:
                 continue
-            here = changes.setdefault(node, [])
-            here.append((start_s, -shape.cpu_centi, -shape.memory_bytes, [(kind, -count) for kind, count in cards]))
-            if end_s < math.inf:
-                here.append((end_s, shape.cpu_centi, shape.memory_bytes, cards))
-            for allowance in self._allowances.of(task):
-                taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
+            span = (start_s, end_s, shape.cpu_centi, shape.memory_bytes, cards)
+            here = booked_on.get(node)
+            if here is None:
+                booked_on[node] = [span]
+            else:
+                here.append(span)
+            if limits:
+                for allowance in self._allowances.of(task):
+                    taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
         limited = [(allowance, allowance.with_all(bookings)) for allowance, bookings in taken.items()]
-        booked = [(node, node.with_all(those)) for node, those in changes.items()]
+        booked = [(node, node.with_all(spans)) for node, spans in booked_on.items()]
         if any(made is None for _, made in limited) or any(made is None for _, made in booked):
             return False
         for allowance, remaining in limited:
@@ -266,7 +270,8 @@ class NodeTimelines:
         self._nodes_now.clear()
         for task, reservation in reservations:
             self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
-            self._allowances.note(task, reservation)
+            if limits:
+                self._allowances.note(task, reservation)
         return True
 
     def remove(self, task: Task, reservation: Reservation) -> None:
@@ -503,7 +508,11 @@ class NodeTimelines:
 
     def _cards(self, reservation: Reservation, node: NodeProfile) -> list[tuple[int, int]] | None:
         """The reservation's cards as rows of the profile; None if the node has no such cards any more."""
-        kinds, cards = node.kinds, []
+        kinds = node.kinds
+        if len(reservation.gpus) == 1:
+            ((kind, held),) = reservation.gpus
+            return [(kinds[kind], held)] if kind in kinds else None
+        cards = []
         for kind, held in reservation.gpus:
             if kind not in kinds:
                 return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from headway.ids import TaskId
 from headway.states import Admission, NodeHealth
@@ -34,8 +35,7 @@ class LostReservation:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRow:
+class StoredRow(NamedTuple):
     """A stored reservation: ``before`` as it was stored, ``reservation`` as it is now.
 
     ``cause`` says why it can't hold, whatever else is booked; empty: it may hold. ``longer``: its own task takes more
@@ -174,7 +174,10 @@ def shown_first_promise(reservation: Reservation, *, now: float, mono: float) ->
 
 def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before: Reservation) -> StoredRow:
     reservation = before
-    cause = _why_not_waiting(snapshot, task) or _why_node_gone(snapshot, timelines, reservation)
+    node = timelines.nodes.get(reservation.node_id)
+    cause = _why_not_waiting(snapshot, task)
+    if node is None:  # it is not open
+        cause = cause or _why_node_gone(snapshot, timelines, reservation)
     if cause:
         return StoredRow(task, before, reservation, cause)
     # The timeout or the platform's limits may have changed. A start that is overdue is due now.
@@ -182,7 +185,6 @@ def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before
     longer = duration_s > reservation.duration_s
     if (start_s, duration_s) != (reservation.start_s, reservation.duration_s):
         reservation = replace(reservation, start_s=start_s, duration_s=duration_s)
-    node = timelines.nodes.get(reservation.node_id)
     if node is not None and timelines.request_for(task.shape).on(node) is None:
         cause = f"{node.id} can't run it any more"
     return StoredRow(task, before, reservation, cause, longer)
@@ -195,7 +197,8 @@ def _in_order(snapshot: PassInput) -> list[Task]:
         if task is not None and task.waiting:
             key = snapshot.queue.key_of(task_id)
             found.append((key is None, key or (), task_id, task))
-    return [task for _, _, _, task in sorted(found, key=lambda row: row[:3])]
+    found.sort()  # no two ids are equal, so tasks are never compared
+    return [task for _, _, _, task in found]
 
 
 def _why_not_waiting(snapshot: PassInput, task: Task) -> str:
