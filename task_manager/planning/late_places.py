@@ -135,8 +135,6 @@ class LatePassRunner(PassRunner):
         for task_id in sorted(booked, key=lambda task_id: (-(booked[task_id].promised_s or 0.0), task_id)):
             place, task = booked[task_id], self.snapshot.tasks[task_id]
             if place.node_id in timelines.nodes and place.promised_s is not None and place.start_s < place.promised_s:
-                timelines.remove(task, place)
-                place = timelines.pushed_back(task, place, place.promised_s)
-                timelines.add(task, place)
+                place = timelines.push_back(task, place, place.promised_s)
             places[task_id] = place
         return places

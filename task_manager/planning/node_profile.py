@@ -15,7 +15,7 @@ from headway.ids import NodeId, TaskId
 
 from .node_capacity import NodeCapacity, capacity_of
 from .placement import FreeResources
-from .step_functions import Cards, Change, Span, StartBounds, Steps, Window, cut, spans, steps_with
+from .step_functions import Cards, Change, Span, StartBounds, Steps, Taken, Window, cut, latest_until, spans, steps_with
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,11 +102,20 @@ class NodeProfile:
         self._windows.clear()
         self._until.clear()
         if gives:
-            self._first.clear()
+            for gpus in [gpus for gpus, free_s in self._first.items() if free_s > start_s]:
+                del self._first[gpus]
             self._never_before.clear()
         else:  # less is free now, so a start that was too early still is
             for gpus in [gpus for gpus, free_s in self._first.items() if start_s <= free_s < end_s]:
                 del self._first[gpus]
+
+    def shift(self, taken: Taken, start_s: float, to_s: float, duration_s: float) -> None:
+        """Moves what is booked from ``start_s`` to the later ``to_s``."""
+        cpu_centi, memory_bytes, cards = taken
+        until_s = start_s + duration_s
+        back = [(kind, -count) for kind, count in cards]
+        self.take(-cpu_centi, -memory_bytes, back, start_s, min(until_s, to_s))
+        self.take(cpu_centi, memory_bytes, cards, max(until_s, to_s), to_s + duration_s)
 
     def with_all(self, taken: Sequence[Span]) -> Steps | None:
         """The steps with all of this taken as well; None: that is more than there is at some moment."""
@@ -234,6 +243,25 @@ class NodeProfile:
         if memory_bytes > self._least[1]:
             rows.append((self._memory, memory_bytes))
         return spans(self._times, rows, until_s)
+
+    def latest_start(self, taken: Taken, start_s: float, duration_s: float, until_s: float) -> float:
+        """The latest start up to ``until_s`` of what is booked here from ``start_s`` on."""
+        cpu_centi, memory_bytes, cards = taken
+        times, cpu, memory = self._times, self._cpu, self._memory
+        end_s = start_s + duration_s
+        rows = [(self._cards[kind], count) for kind, count in cards]
+        latest_s = until_s
+        i = bisect_left(times, latest_s + duration_s) - 1
+        while latest_s > start_s:
+            begin_s = times[i]
+            if not start_s <= begin_s < end_s and (
+                cpu[i] < cpu_centi or memory[i] < memory_bytes or any([row[i] < count for row, count in rows])
+            ):
+                latest_s = latest_until(begin_s, duration_s, latest_s)
+            if begin_s <= latest_s:
+                return max(latest_s, start_s)
+            i -= 1
+        return start_s
 
     def changes_after(self, at_s: float) -> float:
         """The next moment after ``at_s`` at which the free resources change; infinity: never."""

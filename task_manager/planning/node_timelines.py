@@ -75,6 +75,7 @@ class NodeTimelines:
         self._groups: dict[int, int] = {}
         self.nodes: dict[NodeId, NodeProfile] = {}
         self._allowances = Allowances(now_s, running, limits, gpus)
+        self._may_limit = self._allowances.may_limit
         self._open([free for free in free_resources if not free.closed])
         self._samples = {node.group: node for node in self.nodes.values()}
         self._by_order = {node.free_now.order: node for node in self.nodes.values()}
@@ -114,6 +115,8 @@ class NodeTimelines:
         in the future is on the node where most GPUs are left over.
         """
         request, gpus = self.request_for(task.shape), task.shape.gpus
+        if not self._may_limit:
+            return self._search(request, duration_s, after_s, task.avoid, spread)
         allowances = self._allowances.of(task)
         while True:
             for allowance in allowances:
@@ -228,14 +231,15 @@ class NodeTimelines:
     def add(self, task: Task, reservation: Reservation) -> None:
         """Books exactly this reservation. On a closed node it takes nothing, since nothing else can start there."""
         self._move(task, reservation, 1)
-        self._allowances.keep(task, reservation)
+        if self._may_limit:
+            self._allowances.keep(task, reservation)
         self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
 
     def add_all(self, reservations: Sequence[tuple[Task, Reservation]]) -> bool:
         """Books many reservations on open nodes at once if all of them fit together; if not, it books none."""
         booked_on: dict[NodeProfile, list[Span]] = {}
         taken: dict[Allowance, list[tuple[int, float, float]]] = {}
-        now_s, limits = self.now_s, self._allowances.may_limit
+        now_s, limits = self.now_s, self._may_limit
         for task, reservation in reservations:
             node, shape = self.nodes[reservation.node_id], task.shape
             cards = self._cards(reservation, node)
@@ -277,7 +281,8 @@ class NodeTimelines:
     def remove(self, task: Task, reservation: Reservation) -> None:
         """Gives back what ``add`` or ``book`` took."""
         self._move(task, reservation, -1)
-        self._allowances.give_back(task, reservation)
+        if self._may_limit:
+            self._allowances.give_back(task, reservation)
         del self._kept[reservation.node_id][task.id]
 
     def has_room(self, task: Task, reservation: Reservation, slack_s: float) -> bool:
@@ -315,18 +320,31 @@ class NodeTimelines:
         """Forgets in which order nodes come free: no earliest start is asked for any more."""
         self._orders.clear()
 
-    def pushed_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
-        """The reservation, which is not booked now, with the latest start up to ``until_s`` on its own node."""
+    def push_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
+        """Books a reservation anew, with the latest start up to ``until_s`` on its own node, and returns it."""
         node, shape = self.nodes[reservation.node_id], task.shape
         cards = self._cards(reservation, node)
-        if cards is None:
+        allowances = self._allowances.of(task) if self._may_limit else []
+        if cards is None or reservation.start_s < self.now_s:
             return reservation
+        if not allowances:
+            taken = (shape.cpu_centi, shape.memory_bytes, cards)
+            latest_s = node.latest_start(taken, reservation.start_s, reservation.duration_s, until_s)
+            if latest_s <= reservation.start_s:
+                return reservation
+            moved = replace(reservation, start_s=latest_s)
+            node.shift(taken, reservation.start_s, latest_s, reservation.duration_s)
+            self._changed(node, reservation.start_s)
+            self._kept[node.id][task.id] = moved
+            return moved
+        self.remove(task, reservation)
         windows = [node.spans_with(shape.cpu_centi, shape.memory_bytes, cards, until_s)]
-        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in self._allowances.of(task)]
+        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in allowances]
         start_s = latest_in(windows, reservation.duration_s, until_s)
-        if start_s is None or start_s <= reservation.start_s:
-            return reservation
-        return replace(reservation, start_s=start_s)
+        if start_s is not None and start_s > reservation.start_s:
+            reservation = replace(reservation, start_s=start_s)
+        self.add(task, reservation)
+        return reservation
 
     def is_free_now(self, task: Task, reservation: Reservation) -> bool:
         """Whether the node has what the reservation takes at this very moment."""
@@ -499,12 +517,16 @@ class NodeTimelines:
                 start_s,
                 end_s,
             )
-            self._blockers.clear()
-            self._longest.clear()
-            if start_s == self.now_s:
-                self._nodes_now.clear()
-            for order in self._orders.values():
-                order.refresh(node)
+            self._changed(node, start_s)
+
+    def _changed(self, node: NodeProfile, from_s: float) -> None:
+        """Forgets what no longer holds after the bookings of a node have changed."""
+        self._blockers.clear()
+        self._longest.clear()
+        if from_s == self.now_s:
+            self._nodes_now.clear()
+        for order in self._orders.values():
+            order.refresh(node)
 
     def _cards(self, reservation: Reservation, node: NodeProfile) -> list[tuple[int, int]] | None:
         """The reservation's cards as rows of the profile; None if the node has no such cards any more."""

@@ -19,6 +19,7 @@ Steps = tuple[list[float], list[int], list[int], list[list[int]]]
 
 # From, up to, and what is taken meanwhile: hundredths of a CPU, bytes of memory, cards.
 Span = tuple[float, float, int, int, Cards]
+Taken = tuple[int, int, Cards]  # the same without the times
 
 Window = tuple[float, float]  # from, up to
 
@@ -178,8 +179,14 @@ def latest_in(windows: Iterable[Sequence[Window]], duration_s: float, until_s: f
             return start_s
 
 
-def _latest(span: Window, duration_s: float, until_s: float) -> float | None:
-    start_s = min(until_s, span[1] - duration_s)
-    while start_s + duration_s > span[1]:  # a sum may be rounded up
+def latest_until(end_s: float, duration_s: float, until_s: float) -> float:
+    """The latest start up to ``until_s`` of what must be over by ``end_s``."""
+    start_s = min(until_s, end_s - duration_s)
+    while start_s + duration_s > end_s:  # a sum may be rounded up
         start_s = math.nextafter(start_s, -math.inf)
+    return start_s
+
+
+def _latest(span: Window, duration_s: float, until_s: float) -> float | None:
+    start_s = latest_until(span[1], duration_s, until_s)
     return start_s if start_s >= span[0] else None
