@@ -162,7 +162,7 @@ class PassRunner:
         timelines, duration_s = self.timelines, self.settings.duration_s(task)
         old = self.stored.pop(task.id, None)
         if old is not None and old.node_id in timelines.nodes:
-            if old.start_s > self.now_s and not timelines.might_start_earlier(task, old, duration_s):
+            if old.start_s > self.now_s and not self._might_start_earlier(task, old, duration_s):
                 self._explain(task, old.node_id, duration_s, old)
                 self._keep(task, old)
                 return
@@ -184,6 +184,10 @@ class PassRunner:
         self._explain(task, earliest.node.id, duration_s)
         reservation = timelines.book(task, earliest, duration_s)
         self._keep(task, reservation if old is None else self._with_promise(reservation, old))
+
+    def _might_start_earlier(self, task: Task, old: Reservation, duration_s: float) -> bool:
+        """A quick first check: False if the task surely stays where it is."""
+        return self.timelines.might_start_earlier(task, old, duration_s)
 
     def _with_promise(self, reservation: Reservation, old: Reservation) -> Reservation:
         """An earlier reservation of a task that had one. A promise so falls."""

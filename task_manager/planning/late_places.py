@@ -88,6 +88,9 @@ class LatePassRunner(PassRunner):
     def _behind(self) -> Iterator[TaskId]:
         return iter(()) if self._looked_up_to is None else self.snapshot.queue.ready_behind(self._looked_up_to)
 
+    def _might_start_earlier(self, task: Task, old: Reservation, duration_s: float) -> bool:
+        return True  # nearly every late place lies behind the earliest start, so a first check would be in vain
+
     def _is_better(self, earliest: EarliestStart | None, old: Reservation) -> bool:
         """No place is left for one behind an attempt whose end is a guess, unless the task starts there now."""
         if earliest is None or earliest.start_s >= old.start_s:

@@ -182,19 +182,32 @@ class NodeProfile:
             found = self._windows[demand.number] = self._find_windows(demand)
         return found
 
-    def earliest_start(self, demand: ProfileDemand, duration_s: float, after_s: float) -> float | None:
-        """The first start from ``after_s`` on; None: there is none."""
+    def earliest_start(
+        self, demand: ProfileDemand, duration_s: float, after_s: float, most_s: float = math.inf
+    ) -> float | None:
+        """The first start from ``after_s`` on; None: there is none up to ``most_s``."""
         if len(demand.kinds) <= 1 or demand.gpus == 0:
-            start_s = self._first_start(demand, duration_s, after_s, math.inf)
-            return start_s if start_s < math.inf else None
+            start_s = self._first_start(demand, duration_s, after_s, math.nextafter(most_s, math.inf))
+            return start_s if start_s <= most_s and start_s < math.inf else None
         for start, end in self.windows(demand):
+            if start > most_s:
+                return None
             start = max(start, after_s)
             if start + duration_s > end:
                 continue
             held = self._first_held(demand, duration_s, start, end)
             if held is not None:
-                return held
+                return held if held <= most_s else None
         return None
+
+    def starts_now(self, demand: ProfileDemand, duration_s: float) -> bool:
+        """Whether it can start at this moment."""
+        now_s = self._times[0]
+        if now_s + duration_s > self.free_until(demand):
+            return False
+        if len(demand.kinds) <= 1 or demand.gpus == 0:
+            return True
+        return self._first_held(demand, duration_s, now_s, now_s + duration_s) == now_s
 
     def might_start_earlier(self, demand: ProfileDemand, duration_s: float, start_s: float) -> bool:
         """Whether a task that is booked here from ``start_s`` on could start earlier without its booking."""
@@ -301,18 +314,19 @@ class NodeProfile:
             self._least = (min(self._cpu), min(self._memory))
         free, gpus = self._row(demand)
         cpu_centi, memory_bytes = demand.cpu_centi, demand.memory_bytes
-        cards_only = cpu_centi <= self._least[0] and memory_bytes <= self._least[1]
         times = self._times
+        at = max(0, bisect_right(times, from_s) - 1)
+        cards_only = cpu_centi <= self._least[0] and memory_bytes <= self._least[1]
         begin: float | None = None
-        for i in range(max(0, bisect_right(times, from_s) - 1), len(times)):
-            time = times[i]
+        rows = zip(times[at:], free[at:], self._cpu[at:], self._memory[at:], strict=True)
+        for time, cards, cpu, memory in rows:
             if begin is not None and begin + duration_s <= time:
                 return begin
-            if free[i] >= gpus and (cards_only or (self._cpu[i] >= cpu_centi and self._memory[i] >= memory_bytes)):
+            if cards >= gpus and (cards_only or (cpu >= cpu_centi and memory >= memory_bytes)):
                 if begin is None:
                     if time >= until_s:
                         return until_s
-                    begin = max(time, from_s)
+                    begin = from_s if from_s > time else time
             else:
                 begin = None
                 if time >= until_s:

@@ -156,8 +156,7 @@ class NodeTimelines:
         ties = [
             node
             for node in self._nodes_with_room_now(request)
-            if (demand := request.on(node)) is not None
-            and node.earliest_start(demand, duration_s, self.now_s) == self.now_s
+            if (demand := request.on(node)) is not None and node.starts_now(demand, duration_s)
         ]
         if not ties:
             return None
@@ -465,8 +464,8 @@ class NodeTimelines:
             if node.first_free(gpus) > best:
                 break
             demand = request.on(node)
-            start_s = None if demand is None else node.earliest_start(demand, duration_s, after_s)
-            if start_s is None or start_s > best:
+            start_s = None if demand is None else node.earliest_start(demand, duration_s, after_s, best)
+            if start_s is None:
                 continue
             if start_s < best:
                 best = start_s
