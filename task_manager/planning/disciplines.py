@@ -61,6 +61,7 @@ class PassRunner:
         self._candidates = Candidates(
             snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )
+        self._no_room_on: dict[NodeId, Wait] = {}
         self._kept: list[Key] = []  # of tasks behind all of these that have a stored reservation
         self._more = False  # so many tasks have started that the rest is left to the next pass
         self._cut = False  # more tasks might have started, but the pass looks at a limited number
@@ -238,7 +239,8 @@ class PassRunner:
         if self._ahead is not None:
             wait = Wait(WaitCause.BEHIND, node_id, self._ahead)
         elif not self.timelines.fits_now(task.shape):
-            wait = Wait(WaitCause.NO_ROOM, node_id)
+            known = self._no_room_on.get(node_id)  # one for all tasks of the node, since to make one takes time
+            wait = known or self._no_room_on.setdefault(node_id, Wait(WaitCause.NO_ROOM, node_id))
             self.no_room[id(task.shape)] = task.shape
         elif limited := self.timelines.limit_on(task, duration_s, own if node_id in self.timelines.nodes else None):
             wait = replace(limited.wait, node_id=node_id)

@@ -193,7 +193,7 @@ class NodeTimelines:
 
     def limit_on(self, task: Task, duration_s: float, own: Reservation | None = None) -> LimitHold | None:
         """The limit that keeps the task from a start now; None: none does. ``own`` is its own reservation."""
-        return self._allowances.limit_on(task, duration_s, own)
+        return self._allowances.limit_on(task, duration_s, own) if self._may_limit else None
 
     def limit_beside_bookings(self, duration_s: Callable[[Task], float]) -> Callable[[Task], LimitHold | None]:
         """A function that tells which limit keeps a task without a reservation from a start.

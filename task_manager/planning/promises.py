@@ -70,10 +70,14 @@ def book_stored(
     Returns the booked ones, then those that are gone for a cause of their own. Reservations of tasks that don't wait
     any more are in neither.
     """
-    looked = rows(snapshot, timelines)
-    lost = {row.task.id: LostReservation(row.before, row.cause) for row in looked if row.cause}
-    booked = {row.task.id: row.reservation for row in looked if not row.cause}
-    there = [row for row in looked if not row.cause and row.reservation.node_id in timelines.nodes]
+    lost, booked, there = dict[TaskId, LostReservation](), dict[TaskId, Reservation](), list[StoredRow]()
+    for row in rows(snapshot, timelines):
+        if row.cause:
+            lost[row.task.id] = LostReservation(row.before, row.cause)
+            continue
+        booked[row.task.id] = row.reservation
+        if row.reservation.node_id in timelines.nodes:
+            there.append(row)
     put = put_all(timelines, there, snapshot.settings.slack_s)
     return None if put is None else (booked | put, lost)
 
@@ -192,10 +196,11 @@ def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before
 
 def _in_order(snapshot: PassInput) -> list[Task]:
     found = []
+    tasks, key_of = snapshot.tasks, snapshot.queue.key_of
     for task_id in snapshot.reservations:
-        task = snapshot.tasks.get(task_id)
+        task = tasks.get(task_id)
         if task is not None and task.waiting:
-            key = snapshot.queue.key_of(task_id)
+            key = key_of(task_id)
             found.append((key is None, key or (), task_id, task))
     found.sort()  # no two ids are equal, so tasks are never compared
     return [task for _, _, _, task in found]
