@@ -268,7 +268,7 @@ class NodeProfile:
         while latest_s > start_s:
             begin_s = times[i]
             if not start_s <= begin_s < end_s and (
-                cpu[i] < cpu_centi or memory[i] < memory_bytes or any([row[i] < count for row, count in rows])
+                cpu[i] < cpu_centi or memory[i] < memory_bytes or any(row[i] < count for row, count in rows)
             ):
                 latest_s = latest_until(begin_s, duration_s, latest_s)
             if begin_s <= latest_s:
