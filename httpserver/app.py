@@ -22,6 +22,7 @@ from headway.store import Database, Timers
 
 from .asgi.application import application
 from .asgi.server import WebServer
+from .auth import operator
 from .auth.accounts import Accounts
 from .auth.groups import Groups
 from .auth.model import Account
@@ -109,6 +110,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
         await accounts.load()
         if http.first_admin_file:
             await accounts.make_first_admin(Path(http.first_admin_file))
+            await operator.reset_wished(accounts, Path(http.first_admin_file))
         elif not await accounts.all():
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
         await _warn_of_unknown(config.retention.accounts, accounts)

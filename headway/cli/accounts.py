@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from ..client import Client
+from ..errors import NotFound
 from ..states import JOB_ENDED, JobState
 from ..units import counted
 from .cluster import users_add, users_ls, users_set
-from .common import ago, client, output_option, print_json, safe, table
+from .common import ago, client, lines_of_input, output_option, print_json, safe, table
 from .own import expiry
 
 _LIVE = [state.value for state in JobState if state not in JOB_ENDED]
@@ -96,7 +97,7 @@ def reset_password(name: str, keep_tokens: bool, password_stdin: bool, generate:
         click.echo(f"{name}: has another password\npassword: {made}")
         return
     if password_stdin:
-        password = sys.stdin.readline().rstrip("\n")
+        password = lines_of_input(1)[0]
     else:
         password = click.prompt("New password", hide_input=True, confirmation_prompt=True)
     with client() as http:
@@ -132,11 +133,14 @@ def _of_kind(kind: str, one: str) -> None:
     @click.option("--end-all", is_flag=True, help=f"End all {kind}.")
     @output_option
     def command(name: str, id: str | None, end_all: bool, output: str) -> None:
-        if id and end_all:
+        if id is not None and end_all:
             raise click.UsageError("--end and --end-all exclude each other")
         with client() as http:
-            if id or end_all:
-                ended = http.end_user_tokens(name, kind, id or "")
+            if id is not None or end_all:
+                ended = http.end_user_tokens(name, kind, id)
+                if id is not None and not ended:
+                    # Harmless for the server; whoever mistyped it should not believe that it has ended.
+                    raise NotFound(f"{name} has no {one} {id[:64]!r}: `headway accounts {kind} {name}` lists them.")
                 click.echo(f"{name}: {counted(ended, one)} ended")
                 return
             found = http.user_tokens(name, kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from ..model.ulimits import told
 from ..units import counted
 from . import gpus as who_has
-from .common import ago, client, grants, output_option, print_json, safe, size, span, table, tone
+from .common import ago, client, grants, lines_of_input, output_option, print_json, safe, size, span, table, tone
 from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
 from .start_times import preview_command, promised, starts_about
 
@@ -333,7 +332,7 @@ def users_add(name: str, quota: str | None, password_stdin: bool, output: str, *
     if quota is not None and (wanted := parse_quota(quota)) != AS_CONFIGURED:
         fields["quota_bytes"] = wanted
     if password_stdin:
-        fields["password"] = sys.stdin.readline().rstrip("\n")
+        fields["password"] = lines_of_input(1)[0]
     with client() as http:
         answer = http.create_user(**fields)
     if output == "json":

@@ -61,6 +61,18 @@ def content_of(file: str) -> bytes:
     return sys.stdin.buffer.read()
 
 
+def lines_of_input(count: int) -> list[str]:
+    """So many lines of standard input, for passwords of scripts. How a line ends is no part of it, nor is a mark of the
+    byte order before it; blanks are. What isn't there is empty."""
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed: send the password to it")
+    try:
+        lines = [sys.stdin.readline().removesuffix("\n").removesuffix("\r") for _ in range(count)]
+    except UnicodeDecodeError:
+        raise click.ClickException("standard input is not UTF-8: send the password as UTF-8") from None
+    return [lines[0].removeprefix("\ufeff"), *lines[1:]]
+
+
 @contextmanager
 def whole_file(place: Path) -> Iterator[BinaryIO]:
     """A file to write that appears at ``place`` once it is complete; what was there, and its neighbours, stay till

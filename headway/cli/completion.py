@@ -34,19 +34,38 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, _PROGRAM, COMPLETE_VARIABLE).source())
 
 
+def _commands_and_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from .topics import TOPICS
+
+    typed = ctx.params.get("command") or ()
+    found: click.Command | None = ctx.find_root().command
+    for word in typed:
+        found = found.get_command(ctx, word) if isinstance(found, click.Group) else None
+    names = found.list_commands(ctx) if isinstance(found, click.Group) else []
+    names = names if typed else [*names, *TOPICS, "topics"]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 @click.command("help")
-@click.argument("command", nargs=-1)
+@click.argument("command", nargs=-1, shell_complete=_commands_and_topics)
 @click.pass_context
 def help_(ctx: click.Context, command: tuple[str, ...]) -> None:
-    """Show the help of COMMAND, such as `headway help files put`, or of a topic, such as `headway help timeout`."""
+    """Show the help of COMMAND, such as `headway help files put`, or of a topic, such as `headway help timeout`.
+
+    `headway help topics` lists the topics.
+    """
     from . import topics
 
     assert ctx.parent is not None
-    if len(command) == 1 and command[0] in topics.TOPICS:
-        for line in topics.lines(command[0]):
-            click.echo(line)
-        return
     here, found = ctx.parent, ctx.parent.command
+    assert isinstance(found, click.Group)
+    known = found.list_commands(here)
+    if command and command[0] not in known:
+        if command[0].lower() in known:
+            command = (command[0].lower(), *command[1:])
+        else:
+            _topic(ctx, " ".join(command), known)
+            return
     for word in command:
         if not isinstance(found, click.Group):
             raise click.UsageError(f"`headway {' '.join(command)}` is no command: it ends before {word!r}")
@@ -54,6 +73,25 @@ def help_(ctx: click.Context, command: tuple[str, ...]) -> None:
         assert inner is not None
         here, found = click.Context(inner, info_name=word, parent=here), inner
     click.echo(found.get_help(here))
+    if len(command) == 1 and (topic := topics.found(command[0])):
+        click.echo(f"\nThe topic of this name: `headway help {topic}`.")
+
+
+def _topic(ctx: click.Context, word: str, commands: list[str]) -> None:
+    from . import topics
+    from .habits import HABITS
+
+    listed = ", ".join(topics.TOPICS)
+    if word.strip().lower() in ("topics", "topic"):
+        width = max(map(len, topics.TOPICS)) + 2
+        click.echo("\n".join(f"{one:{width}}{topics.NAMES[one]}" for one in topics.TOPICS))
+    elif topic := topics.found(word):
+        for line in topics.lines(topic):
+            click.echo(line)
+    else:
+        meant = HABITS.get(word.lower(), "").partition(" ")[0] or topics.near(word, commands)
+        hint = f" Did you mean `headway help {meant}`?" if meant and not meant.startswith("-") else ""
+        raise click.UsageError(f"There is no command or topic {word!r}.{hint}\nTopics: {listed}.", ctx=ctx)
 
 
 def references(incomplete: str, most: int) -> list[CompletionItem]:

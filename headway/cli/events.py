@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from ..client import Client, Refused
 from ..client.events import EventClient
+from ..client.names import path_part
 from ..model.job_events import JobEventWord
 from ..units import counted
 from .common import client, moment, output_option, safe, tone
@@ -56,7 +56,7 @@ def _whole_id(http: Client, job: str) -> str:
     if not job:
         return ""
     try:
-        return str(http.ask("GET", f"/jobs/{quote(http.meant(job), safe='')}", params={"tasks_limit": 0})["id"])
+        return str(http.ask("GET", f"/jobs/{path_part(http.meant(job), 'job')}", params={"tasks_limit": 0})["id"])
     except Refused as refused:
         if refused.status != 404:
             raise

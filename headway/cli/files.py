@@ -242,5 +242,5 @@ def trash_rm(ids: tuple[str, ...], everything: bool) -> None:
     if everything == bool(ids):
         raise click.UsageError("name what to remove, or say --all")
     with client() as http:
-        for one in ids or ("",):
+        for one in ids or (None,):
             http.empty_trash(one)

@@ -8,11 +8,11 @@ import time
 import uuid
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from ..client import Client
+from ..client.names import path_part
 from ..errors import NotFound
 from .common import (
     Reference,
@@ -298,7 +298,7 @@ def extend(reference: Reference, by: str, force: bool, output: str) -> None:
         task = reference.task or _only_task(http, reference.job)
         answer = http.ask(
             "POST",
-            f"/jobs/{quote(reference.job, safe='')}/tasks/{quote(task, safe='')}/extend",
+            f"/jobs/{path_part(reference.job, 'job')}/tasks/{path_part(task, 'task')}/extend",
             json={"by": by, "force": force},
             # The same for all tries of this call: an answer that got lost gives no time twice.
             headers={"Idempotency-Key": uuid.uuid4().hex},

@@ -7,6 +7,8 @@ with the task's own code.
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
 from contextlib import nullcontext
 from importlib.metadata import entry_points
@@ -20,6 +22,7 @@ from .topics import TOPICS
 
 # Found by an entry point of this group: the kernel imports no service.
 _OF_A_SERVICE = "headway.commands"
+_TYPED = "headway.typed"  # the whole command line, for those who explain what is wrong with it
 COMPLETE_VARIABLE = "_HEADWAY_COMPLETE"  # set by a shell that asks for completions
 _COMMANDS = {
     # name: (module, attribute, one line of help); without a module, the command is one of a service
@@ -84,6 +87,10 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_TYPED] = list(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -93,6 +100,10 @@ class _LazyGroup(click.Group):
             if sentence is None:
                 raise
             raise sentence from error
+        except click.UsageError as error:
+            if better := _told_better(error):
+                raise click.UsageError(better, ctx=error.ctx) from None
+            raise
         except BrokenPipeError:
             # `headway logs … | head`: the reader has enough. Click would call that a failure.
             from .logs import nobody_reads
@@ -115,9 +126,51 @@ class _LazyGroup(click.Group):
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             from .habits import advice
 
+            if sentence := _of_another_tool(args):
+                raise errors.JobFileInvalid(sentence)
             hint = advice(args[0], _COMMANDS)
             raise click.UsageError(f"There is no command {args[0]!r}.{' ' if hint else ''}{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
+
+
+def _told_better(error: click.UsageError) -> str:
+    """An unknown command of a group, or an unknown option, with what was meant; empty: click's words will do."""
+    from . import habits
+
+    context = error.ctx
+    if context is None:
+        return ""
+    path = context.command_path.partition(" ")[2]
+    if isinstance(error, click.NoSuchOption):
+        typed: list[str] = context.meta.get(_TYPED, [])
+        word = next((word for word in typed if word.partition("=")[0] == error.option_name), error.option_name)
+        value = word.partition("=")[2] or next(iter(typed[typed.index(word) + 1 :]), "") if word in typed else ""
+        hint = habits.option(path, error.option_name, value)
+        return f"There is no option {error.option_name!r}. {hint}" if hint else ""
+    unknown = re.match("No such command '(.*?)'", error.message)
+    if not unknown or not isinstance(context.command, click.Group) or not path:
+        return ""
+    hint = habits.inside(
+        path,
+        unknown[1],
+        context.command.list_commands(context),
+        lists=context.command.invoke_without_command,
+        outside=_COMMANDS,
+    )
+    return f"There is no command {unknown[1]!r} in `headway {path}`.{' ' if hint else ''}{hint}"
+
+
+def _of_another_tool(args: list[str]) -> str:
+    """What the file is that was given to a word such as `sbatch`; empty: no file, or nothing known."""
+    from . import foreign
+    from .habits import HABITS
+
+    if not HABITS.get(args[0].lower(), "").startswith(("submit", "run")):
+        return ""
+    for word in args[1:]:
+        if not word.startswith("-") and os.path.isfile(word):
+            return foreign.at(word)
+    return ""
 
 
 def _found(name: str) -> object:
@@ -148,7 +201,10 @@ def report(error: errors.HeadwayError) -> int:
         pointer = f"{problem.pointer}: " if problem.pointer and not place else ""
         click.echo(f"  {place}{pointer}{problem.message}{_hint(problem.message, problem)}", err=True)
     if getattr(error, "status", 0) == 401:
-        click.echo("  Here that is `headway login URL`, or a token in HEADWAY_TOKEN.", err=True)
+        advice = "Here that is `headway login URL`, or a token in HEADWAY_TOKEN."
+        if os.environ.get("HEADWAY_TOKEN", "").strip():
+            advice = "HEADWAY_TOKEN is set and wins over `headway login`: unset it, or set a token that is valid here."
+        click.echo(f"  {advice}", err=True)
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         click.echo(f"  (request {request_id})", err=True)

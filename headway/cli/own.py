@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import click
 
 from ..client.own import OwnAccount
+from ..client.profile import TOKEN_VARIABLE, from_environment
 from ..errors import NotFound
 from ..units import BadValue, counted, parse_duration
-from .common import ago, client, grants, moment, output_option, print_json, safe, size, table
+from .common import ago, client, grants, lines_of_input, moment, output_option, print_json, safe, size, table
 
 _LONGEST_TOKEN_DAYS = 20 * 366
 
@@ -23,9 +22,9 @@ _LONGEST_TOKEN_DAYS = 20 * 366
     help="Read two lines from standard input, for scripts: the current password, then the new one.",
 )
 def passwd(password_stdin: bool) -> None:
-    """Change your password. Your other sessions end; tokens stay."""
+    """Change your password. Your other sessions end (by a token: all); tokens stay."""
     if password_stdin:
-        current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
+        current, new = lines_of_input(2)
         if not new:
             raise click.UsageError("standard input has no second line: it takes the current password, then the new one")
     else:
@@ -33,7 +32,9 @@ def passwd(password_stdin: bool) -> None:
         new = click.prompt("New password", hide_input=True, confirmation_prompt=True)
     with client() as http:
         OwnAccount(http).change_password(current, new)
-    click.echo("The password is changed. Other sessions have ended, tokens stay (`headway tokens` lists them).")
+        # What asked stays: a session, or a token, and then no session does.
+        ended = "All sessions have ended" if "hwt_" in http.profile.token else "Other sessions have ended"
+    click.echo(f"The password is changed. {ended}, tokens stay (`headway tokens` lists them).")
 
 
 @click.command()
@@ -46,7 +47,7 @@ def whoami(output: str) -> None:
     if output == "json":
         print_json(me | {"url": url})
         return
-    by = "by the token in HEADWAY_TOKEN" if os.environ.get("HEADWAY_TOKEN") else "by `headway login`"
+    by = "by the token in HEADWAY_TOKEN" if from_environment(TOKEN_VARIABLE) else "by `headway login`"
     click.echo(f"{me['name']} at {url}, {by}")
     may = ["admin"] * me["admin"] + grants(me)
     click.echo(f"uid {me['uid']}, gid {me['gid']}; {', '.join(may) or 'no admin, no grants'}")

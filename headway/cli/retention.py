@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from ..client import Client, NoService
 from ..client.http import perhaps_sent
+from ..client.names import path_part
 from ..errors import HeadwayError
 from ..model.retention import parse_age
 from ..units import BadValue, counted
@@ -59,7 +59,7 @@ def delete(references: tuple[Reference, ...]) -> None:
     with client() as http:
         for reference in references:
             job = http.meant(reference.job)
-            http.ask("DELETE", f"/jobs/{quote(_whole_id(http, job), safe='')}")
+            http.ask("DELETE", f"/jobs/{path_part(_whole_id(http, job), 'job')}")
             click.echo(f"{job} deleted")
 
 
@@ -67,7 +67,7 @@ def _whole_id(http: Client, job: str) -> str:
     """Where an answer gets lost, the call is repeated: a part of an id might name another job by then."""
     if len(job) == _WHOLE_ID:
         return job.lower()
-    return str(http.ask("GET", f"/jobs/{quote(job, safe='')}", params={"tasks_limit": 0})["id"])
+    return str(http.ask("GET", f"/jobs/{path_part(job, 'job')}", params={"tasks_limit": 0})["id"])
 
 
 @click.group()

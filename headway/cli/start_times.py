@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from ..units import counted
-from .common import client, content_of, moment, output_option, print_json, safe, span, table
+from .common import client, moment, output_option, print_json, safe, span, table
+from .foreign import job_text
 
 _MOST_VARIANTS = 20
 _SHOWN = 10
@@ -111,7 +112,7 @@ def preview_command(
     with client() as http:
         if file is not None:
             answer = http.preview(
-                content_of(file), media="application/json" if file.endswith(".json") else "application/yaml"
+                job_text(file), media="application/json" if file.endswith(".json") else "application/yaml"
             )
         else:
             asked = {"gpu_model": list(gpu_model), "cpus": _number("--cpus", cpus), "memory": memory}

@@ -18,9 +18,11 @@ from ..jobfile.spec import TASK
 from ..jobfile.table import Option, Table, TaskField
 from ..units import counted
 from . import completion
-from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
+from .common import client, job_exit_status, output_option, print_json, task_exit_status
+from .foreign import job_text
 from .jobs import come_back, wait_for
 from .logs import follow_while_read
+from .run_line import RunCommand
 from .start_times import print_preview
 from .transfer import progress
 
@@ -48,8 +50,9 @@ _ADVICE = 5
     "changes",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set a field of each task in place of what FILE says, as in timeout=1h, gpus=2, env.LR=0.1; of one task as in "
-    "train.gpus=2; name or priority of the job. May be given several times.",
+    help="Set a field of each task in place of what FILE says, as in timeout=1h, gpus=2, env.LR=0.1, "
+    "'gpu_model=[A100, H100]'; of one task as in train.gpus=2; name or priority of the job. May be given several "
+    "times.",
 )
 @click.option("--request-id", help="An id of your choice: a second submit with the same id makes no second job.")
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
@@ -66,7 +69,7 @@ def submit(
     output: str,
 ) -> None:
     """Submit a job FILE (YAML or JSON; - for standard input) and print the job's id."""
-    text = content_of(file)
+    text = job_text(file)
     media = "application/json" if file.endswith(".json") else "application/yaml"
     with client() as http:
         answer = http.submit(
@@ -193,16 +196,19 @@ def options_of(table: Table, *, first: bool) -> Callable[[_Command], _Command]:
     return decorated
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+# The first word ends the options, so that the program gets its own.
+@click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
 @options_of(TASK, first=True)
 @click.option("--name", help="Name of the job; the command unless given.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
 @options_of(TASK, first=False)
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @click.option("-d", "--detach", is_flag=True, help="Print the job's id and return.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
 def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: Any) -> None:
     """Run COMMAND in a container as a job of one task, stream its log, end with its exit code.
+
+    Options stand before COMMAND. Everything from its first word on goes to the program.
 
     \b
       headway run --image base/python:1 --timeout 5m -- python3 -c 'print(6 * 7)'

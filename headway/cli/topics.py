@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 # Topic: page, and the heading on it. The page's own list is httpserver/web/src/domain/help.ts.
@@ -28,7 +30,63 @@ TOPICS: Final = {
     "states": "states",
     "words": "glossary",
 }
+NAMES: Final = {
+    "start": "First steps",
+    "timeout": "Timeouts",
+    "priority": "Priorities",
+    "memory": "CPUs and memory",
+    "gpu": "GPUs",
+    "image": "Images",
+    "data": "Datasets",
+    "code": "Code that goes along",
+    "retries": "Retries",
+    "network": "What tasks reach over the network",
+    "task": "What a task may read, write and run",
+    "signals": "How a task is told to end",
+    "waiting": "Why a task waits",
+    "order": "The order of the queue",
+    "promise": "Promised starts",
+    "retention": "How long things are kept",
+    "job-file": "The job file",
+    "states": "States and ends",
+    "words": "Glossary",
+}
+# What people call them; plurals and capitals need no row.
+_ALSO: Final = {
+    **dict.fromkeys(("tutorial", "quickstart", "begin", "intro", "first-step"), "start"),
+    **dict.fromkeys(("time", "time-limit", "limit", "walltime", "duration"), "timeout"),
+    **dict.fromkeys(("cpu", "core", "ram", "shm", "resource", "oom"), "memory"),
+    **dict.fromkeys(("gpu-model", "gpu-memory", "cuda", "gres"), "gpu"),
+    **dict.fromkeys(("container", "docker"), "image"),
+    **dict.fromkeys(("dataset",), "data"),
+    **dict.fromkeys(("snapshot", "source"), "code"),
+    **dict.fromkeys(("retrying",), "retries"),
+    **dict.fromkeys(("port", "internet", "firewall"), "network"),
+    **dict.fromkeys(("root", "box", "home", "permission"), "task"),
+    **dict.fromkeys(("sigterm", "grace"), "signals"),
+    **dict.fromkeys(("why", "pending"), "waiting"),
+    **dict.fromkeys(("scheduling", "scheduler", "policy", "fairness"), "order"),
+    **dict.fromkeys(("reservation", "promised-start", "start-time"), "promise"),
+    **dict.fromkeys(("kept", "expiry", "cleanup"), "retention"),
+    **dict.fromkeys(("jobfile", "yaml", "spec", "file-format", "field"), "job-file"),
+    **dict.fromkeys(("end", "reason", "exit-code", "exit"), "states"),
+    **dict.fromkeys(("glossary", "term"), "words"),
+}
 _PATIENCE_S = 5.0
+_LINK = re.compile(r"\[([^\]\[]+)\]\(([^)\s]+)\)")
+
+
+def found(word: str) -> str:
+    """The topic that a word names, in capitals, in the plural or by another name too; empty: none."""
+    plain = re.sub(r"[\s_]+", "-", word.strip().lower())
+    forms = (plain, plain.removesuffix("s"), f"{plain}s", re.sub("ies$", "y", plain), re.sub("y$", "ies", plain))
+    return next((one if one in TOPICS else _ALSO[one] for one in forms if one in TOPICS or one in _ALSO), "")
+
+
+def near(word: str, commands: Iterable[str]) -> str:
+    """The command or topic that is spelled much like a word; empty: none is."""
+    close = difflib.get_close_matches(word.lower()[:100], [*TOPICS, *_ALSO, *commands], n=1)
+    return _ALSO.get(close[0], close[0]) if close else ""
 
 
 def lines(topic: str) -> Iterator[str]:
@@ -46,7 +104,30 @@ def lines(topic: str) -> Iterator[str]:
     except HeadwayError:
         return
     yield ""
-    yield from (safe(line) for line in section(text, anchor).rstrip().split("\n"))
+    part = for_a_terminal(section(text, anchor), page, profile.url.rstrip("/"))
+    yield from (safe(line) for line in part.rstrip().split("\n"))
+
+
+def for_a_terminal(text: str, page: str, url: str) -> str:
+    """A Markdown text whose links name a topic, or an address where there is none: a terminal follows no link."""
+
+    def told(link: re.Match[str]) -> str:
+        words, target = link[1], link[2]
+        if re.match("[a-z]+:", target):
+            return f"{words} ({target})"
+        path, hash_, anchor = target.partition("#")
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else f"{page}.md"
+        if not name.endswith(".md") or name.startswith("../"):
+            return words  # which the server has not
+        place = name.removesuffix(".md") + hash_ + anchor
+        topic = next((topic for topic, its in TOPICS.items() if its == place), "")
+        topic = topic or next((topic for topic, its in TOPICS.items() if its == place.partition("#")[0] and path), "")
+        if topic:
+            return f"{words} (`headway help {topic}`)"
+        return f"{words} ({url}/help/{place})" if path else words
+
+    blocks = re.split(r"(^ *```.*?^ *```[^\n]*$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(block if at % 2 else _LINK.sub(told, block) for at, block in enumerate(blocks))
 
 
 def section(text: str, anchor: str) -> str:

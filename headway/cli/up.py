@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,9 @@ from ..units import counted
 
 if TYPE_CHECKING:
     from ..up.prepare import PreparedConfig
+
+
+_PATIENCE_S = 10.0
 
 
 class _RuntimeName(click.ParamType):  # type: ignore[type-arg]
@@ -67,6 +69,12 @@ class _SimulatedGpus(click.ParamType):  # type: ignore[type-arg]
     help="What runs tasks: docker, or one that a package adds. scripted: start no containers; tasks only do what their "
     "environment variables say.",
 )
+@click.option(
+    "--reset-password",
+    "reset",
+    metavar="NAME",
+    help="Give the account NAME another password, once, and enable it: the way back after the last one was lost.",
+)
 @click.option("--metrics", is_flag=True, help="Open `GET /metrics` of all services, from now on, on ports of loopback.")
 def up(
     state: Path | None,
@@ -74,6 +82,7 @@ def up(
     mount: Path | None,
     simulated_gpus: SimulatedGpusAsked | None,
     runtime: str | None,
+    reset: str | None,
     metrics: bool,
 ) -> None:
     """Start all of Headway on this machine and keep it running.
@@ -94,10 +103,12 @@ def up(
     prepared = prepare.prepare(state or default_state(), wishes, _say)
     checks.engine(prepared.config)
     prepare.write_lock(prepared)
-    sys.exit(asyncio.run(_run(prepared)))
+    if reset is not None and not prepared.config.httpserver.first_admin_file:
+        raise click.UsageError("--reset-password needs httpserver.first_admin_file, where it writes the password")
+    sys.exit(asyncio.run(_run(prepared, reset)))
 
 
-async def _run(prepared: PreparedConfig) -> int:
+async def _run(prepared: PreparedConfig, reset: str | None = None) -> int:
     from ..notify import notify
     from ..up import prepare
     from ..up.supervisor import PortsMoved, Supervisor
@@ -119,6 +130,11 @@ async def _run(prepared: PreparedConfig) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
     _say(f"Starting Headway (state in {prepared.state}).")
+    before = _first_admin(prepared)
+    if reset is not None:
+        file = Path(prepared.config.httpserver.first_admin_file)
+        # The page's service reads it at its start.
+        file.with_name(f"{file.name}.reset").write_text(f"{reset}\n", "utf-8", "surrogateescape")
     for tries_left in (2, 1, 0):
         try:
             await supervisor.start()
@@ -129,17 +145,26 @@ async def _run(prepared: PreparedConfig) -> int:
             prepared = prepare.again(prepared)
             supervisor = supervised()
     if not stopping:
-        await _greet(prepared)
+        done = reset is not None and _first_admin(prepared) != before
+        await _greet(prepared, signs_in=done)
+        if reset is not None:
+            _say(_reset_told(reset, done))
         notify("READY=1")
     await supervisor.keep()
     _say("Stopped.")
     return 0
 
 
-async def _greet(prepared: PreparedConfig) -> None:
+def _reset_told(name: str, done: bool) -> str:
+    if done:
+        return f"The account {name} has another password and is enabled; its sessions and tokens have ended."
+    return f"There is no account {name[:64]!r}, so no password was reset."
+
+
+async def _greet(prepared: PreparedConfig, *, signs_in: bool = False) -> None:
     config = prepared.config
-    signed_in = await asyncio.to_thread(_sign_in, prepared)
-    first_admin = await asyncio.to_thread(os.path.exists, config.httpserver.first_admin_file)
+    signed_in = await asyncio.to_thread(_sign_in, prepared, signs_in)
+    first_admin = await asyncio.to_thread(_first_admin_told, prepared)
     what = "nothing really runs: scripted runtime" if config.cluster.simulated else f"node {config.worker.node_id}"
     _say(f"Headway is ready at {prepared.url} ({what}).")
     if count := config.worker.simulated_gpus:
@@ -151,25 +176,57 @@ async def _greet(prepared: PreparedConfig) -> None:
     if signed_in:
         _say(signed_in)
     if first_admin:
-        _say(f"Name and password of the first admin are in {config.httpserver.first_admin_file}.")
+        _say(first_admin)
 
 
-def _sign_in(prepared: PreparedConfig) -> str:
-    """Signs in the one who ran this, as the first admin; returns a line about it."""
+def _first_admin(prepared: PreparedConfig) -> tuple[str, str] | None:
+    """The name and the password of the file of the first start."""
+    try:
+        name, password, *_ = Path(prepared.config.httpserver.first_admin_file).read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    return name, password
+
+
+def _first_admin_told(prepared: PreparedConfig) -> str:
+    """A line about that file, which may open nothing any more."""
+    from ..client import Client, Profile, Refused
+    from ..errors import HeadwayError
+
+    found, file = _first_admin(prepared), prepared.config.httpserver.first_admin_file
+    if found is None:
+        return ""
+    name = found[0]
+    try:
+        with Client(Profile(url=prepared.url), timeout_s=_PATIENCE_S, tries=1) as http:
+            token = http.login(*found)["token"]
+        with Client(Profile(url=prepared.url, token=token), timeout_s=_PATIENCE_S, tries=1) as http:
+            http.logout()
+    except Refused as refused:
+        if refused.status == 401:
+            advice = f"`headway up --reset-password {name}` gives {name} another password."
+            return f"{file} opens nothing now: {refused.message} {advice}"
+    except HeadwayError:
+        pass  # nobody can tell
+    return f"Name and password of {'the first admin' if name == 'admin' else name} are in {file}."
+
+
+def _sign_in(prepared: PreparedConfig, anew: bool = False) -> str:
+    """Signs in the one who ran this, as the first admin; returns a line about it. ``anew``: its session has ended."""
     from ..client.profile import Profile, profile_path
 
     path = profile_path()
-    known = Profile.load({"XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", "")})
+    known = Profile.stored()
     elsewhere = known.token and known.url != prepared.url
     host = urlsplit(known.url).hostname or ""
     if elsewhere and host not in ("127.0.0.1", "localhost", "::1"):
         return f"The command line stays signed in at {known.url} ({path}); HEADWAY_URL={prepared.url} reaches this one."
-    if known.token and not elsewhere and not prepared.first:
+    if known.token and not elsewhere and not prepared.first and not anew:
         return ""
-    try:
-        name, password, *_ = Path(prepared.config.httpserver.first_admin_file).read_text("utf-8").splitlines()
-    except (OSError, ValueError):
+    found = _first_admin(prepared)
+    if found is None:
         return f"Sign in with `headway login {prepared.url}`."
+    name, password = found
     done = subprocess.run(
         [sys.executable, "-m", "headway", "login", prepared.url, "--user", name, "--password-stdin"],
         input=f"{password}\n",
@@ -181,7 +238,9 @@ def _sign_in(prepared: PreparedConfig) -> str:
     if done.returncode:
         return f"Sign in with `headway login {prepared.url}` ({(done.stderr.strip().splitlines() or ['failed'])[-1]})."
     instead = f", and no longer at {known.url}: `headway login {known.url}` goes back" if elsewhere else ""
-    return f"The command line is signed in as {name} at {prepared.url} ({path}){instead}."
+    # Such as a variable that wins over it.
+    but = "".join(f" {line}" for line in done.stderr.splitlines())
+    return f"The command line is signed in as {name} at {prepared.url} ({path}){instead}.{but}"
 
 
 def _say(line: str) -> None:

@@ -12,7 +12,7 @@ import httpx
 
 from ..errors import ConfigInvalid
 from .errors import NoService, NotHeadway, media_of
-from .profile import Profile
+from .profile import Profile, checked_token
 from .proxies import Proxy, proxy_for
 
 _HOST = re.compile(r"[^\s/?#@\\]+")
@@ -22,7 +22,7 @@ class Connection:
     """An HTTP client for one profile.
 
     Raises:
-        ConfigInvalid: the address or the proxy of the environment can't be used.
+        ConfigInvalid: the address, the token or the proxy of the environment can't be used.
     """
 
     def __init__(
@@ -34,13 +34,14 @@ class Connection:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.url = checked_url(profile.url)
+        token = checked_token(profile.token, profile.source)
         self._proxy = proxy_for(self.url, os.environ if environ is None else environ)
         # To make a context is slow, and plain HTTP needs none.
         secure = any(url.startswith("https:") for url in (self.url, self._proxy.url if self._proxy else ""))
         context = httpx.create_ssl_context() if secure and transport is None else False
         self.http = httpx.Client(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {profile.token}"} if profile.token else {},
+            headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(timeout_s, connect=5.0),
             transport=transport,
             follow_redirects=False,

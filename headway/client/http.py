@@ -18,6 +18,7 @@ from ..errors import Conflict, InvalidInput, NotFound
 from ..states import JOB_ENDED
 from .connection import Connection, check_ours, read_json
 from .errors import NoService, NotHeadway, Refused
+from .names import path_part
 from .profile import Profile
 
 _API = "/api/v1"
@@ -225,7 +226,7 @@ class Client:
 
     def _job(self, job_id: str) -> str:
         """A job's id as a part of an address."""
-        return quote(self.meant(job_id), safe="")
+        return path_part(self.meant(job_id), "job")
 
     def job(self, job_id: str, *, attempts: bool = True) -> dict[str, Any]:
         """One job with tasks, edges and attempts; ``job_id`` may be shortened while unique. What could not be had is
@@ -241,7 +242,7 @@ class Client:
 
     def task_detail(self, job_id: str, name: str) -> dict[str, Any]:
         """One task with its job and, for its owner and admins, what was submitted of it (``spec``)."""
-        path = f"/jobs/{self._job(job_id)}/tasks/{quote(name, safe='')}"
+        path = f"/jobs/{self._job(job_id)}/tasks/{path_part(name, 'task')}"
         answer: dict[str, Any] = self._json("GET", path)
         return answer
 
@@ -252,7 +253,7 @@ class Client:
 
     def act(self, action: str, job_id: str, task: str = "") -> dict[str, Any]:
         """``action`` is cancel, retry, hold or release; on the whole job or one task."""
-        path = f"/jobs/{self._job(job_id)}" + (f"/tasks/{quote(task, safe='')}" if task else "") + f"/{action}"
+        path = f"/jobs/{self._job(job_id)}" + (f"/tasks/{path_part(task, 'task')}" if task else "") + f"/{action}"
         answer: dict[str, Any] = self._json("POST", path, headers={"Idempotency-Key": uuid.uuid4().hex})
         return answer
 
@@ -282,8 +283,8 @@ class Client:
     # --- logs
 
     def _log_path(self, job_id: str, task: str, attempt: int | str, stream: str) -> str:
-        parts = [self._job(job_id), *(quote(p, safe="") for p in (task, str(attempt), stream))]
-        return f"{_API}/jobs/{parts[0]}/tasks/{parts[1]}/attempts/{parts[2]}/logs/{parts[3]}"
+        place = f"{_API}/jobs/{self._job(job_id)}/tasks/{path_part(task, 'task')}"
+        return f"{place}/attempts/{path_part(str(attempt), 'attempt')}/logs/{path_part(stream, 'log')}"
 
     def log(
         self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
@@ -381,7 +382,7 @@ class Client:
 
     def decisions(self, job_id: str, task: str, *, limit: int = 20, before: int = 0) -> dict[str, Any]:
         """The passes that started something while the task waited, latest first."""
-        path = f"/jobs/{self._job(job_id)}/tasks/{quote(task, safe='')}/decisions"
+        path = f"/jobs/{self._job(job_id)}/tasks/{path_part(task, 'task')}/decisions"
         params = {"limit": limit, **({"before": before} if before else {})}
         answer: dict[str, Any] = self._json("GET", path, params=params)
         return answer
@@ -407,12 +408,13 @@ class Client:
         return answer
 
     def node(self, node_id: str) -> dict[str, Any]:
-        answer: dict[str, Any] = self._json("GET", f"/nodes/{quote(node_id, safe='')}")
+        answer: dict[str, Any] = self._json("GET", f"/nodes/{path_part(node_id, 'node')}")
         return answer
 
     def node_action(self, node_id: str, action: str, note: str = "") -> dict[str, Any]:
         """``action`` is cordon, uncordon, drain or lost; admins only."""
-        answer: dict[str, Any] = self._json("POST", f"/nodes/{quote(node_id, safe='')}/{action}", json={"note": note})
+        path = f"/nodes/{path_part(node_id, 'node')}/{action}"
+        answer: dict[str, Any] = self._json("POST", path, json={"note": note})
         return answer
 
     # --- the personal space
@@ -420,10 +422,10 @@ class Client:
     @staticmethod
     def _file_path(path: str) -> str:
         # On its way into an address `..` would be resolved, and another call be made than the one that was meant.
-        parts = [part for part in path.split("/") if part not in ("", ".")]
+        parts = [one for one in path.split("/") if one not in ("", ".")]
         if ".." in parts:
             raise InvalidInput("A path in the personal space can't go up with `..`.")
-        return f"{_API}/files/" + "/".join(quote(part.encode("utf-8", "surrogateescape"), safe="") for part in parts)
+        return f"{_API}/files/" + "/".join(quote(one.encode("utf-8", "surrogateescape"), safe="") for one in parts)
 
     def files(self, path: str = "") -> Iterator[dict[str, Any]]:
         """Entries of a folder of the personal space, page by page."""
@@ -480,12 +482,14 @@ class Client:
 
     def restore(self, trash_id: str) -> dict[str, Any]:
         """Puts it back where it was."""
-        answer: dict[str, Any] = self._json("POST", f"/trash/{quote(trash_id, safe='')}/restore", repeat=False)
+        path = f"/trash/{path_part(trash_id, 'item of the trash')}/restore"
+        answer: dict[str, Any] = self._json("POST", path, repeat=False)
         return answer
 
-    def empty_trash(self, trash_id: str = "") -> None:
-        """Deletes one item of the trash for good, or all."""
-        self._json("DELETE", f"/trash/{quote(trash_id, safe='')}" if trash_id else "/trash", timeout=_REMOVAL)
+    def empty_trash(self, trash_id: str | None = None) -> None:
+        """Deletes one item of the trash for good, or all without an id. An empty id is none."""
+        path = "/trash" if trash_id is None else f"/trash/{path_part(trash_id, 'item of the trash')}"
+        self._json("DELETE", path, timeout=_REMOVAL)
 
     def space(self) -> dict[str, Any]:
         """What the personal space holds, and may hold."""
@@ -509,30 +513,30 @@ class Client:
         return answer
 
     def change_user(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = self._json("PATCH", f"/users/{quote(name, safe='')}", json=dict(changes))
+        answer: dict[str, Any] = self._json("PATCH", f"/users/{path_part(name, 'account')}", json=dict(changes))
         return answer
 
     def reset_password(self, name: str, *, keep_tokens: bool = False) -> str:
         """A new password that the server makes; it is answered only now."""
         body = {"keep_tokens": keep_tokens}
-        path = f"/users/{quote(name, safe='')}/password"
+        path = f"/users/{path_part(name, 'account')}/password"
         return str(self._json("POST", path, json=body, repeat=False)["password"])
 
     def remove_user(self, name: str, *, home: str, to: str = "") -> dict[str, Any]:
         params = {"home": home, **({"to": to} if to else {})}
         answer: dict[str, Any] = self._json(
-            "DELETE", f"/users/{quote(name, safe='')}", params=params, timeout=_REMOVAL, repeat=False
+            "DELETE", f"/users/{path_part(name, 'account')}", params=params, timeout=_REMOVAL, repeat=False
         )
         return answer
 
     def user_tokens(self, name: str, kind: str) -> list[dict[str, Any]]:
         """``kind``: tokens or sessions."""
-        answer: list[dict[str, Any]] = self._json("GET", f"/users/{quote(name, safe='')}/{kind}")[kind]
+        answer: list[dict[str, Any]] = self._json("GET", f"/users/{path_part(name, 'account')}/{kind}")[kind]
         return answer
 
-    def end_user_tokens(self, name: str, kind: str, id: str = "") -> int:
+    def end_user_tokens(self, name: str, kind: str, id: str | None = None) -> int:
         """One, or all without an id; how many ended."""
-        path = f"/users/{quote(name, safe='')}/{kind}" + (f"/{quote(id, safe='')}" if id else "")
+        path = f"/users/{path_part(name, 'account')}/{kind}" + ("" if id is None else f"/{path_part(id, kind[:-1])}")
         answer = self._json("DELETE", path)
         return int(answer["ended"]) if answer is not None else 1
 

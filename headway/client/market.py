@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from ..errors import InvalidInput
 from .http import Client
+from .names import path_part
 
 Progress = Callable[[int], None]
 
@@ -92,7 +93,7 @@ class MarketClient:
 
     def checksums(self, name: str, version: str, target: BinaryIO) -> int:
         """Writes the version's checksums as ``sha256sum --check`` reads them."""
-        return self._client.download(f"{_dataset(name)}/{quote(version, safe='')}/checksums", target)
+        return self._client.download(f"{_dataset(name)}/{path_part(version, 'version')}/checksums", target)
 
     # --- groups
 
@@ -107,12 +108,12 @@ class MarketClient:
         return answer
 
     def change_group(self, name: str, *, add: list[str], remove: list[str]) -> dict[str, Any]:
-        path = f"/groups/{quote(name, safe='')}"
+        path = f"/groups/{path_part(name, 'group')}"
         answer: dict[str, Any] = self._client.ask("PATCH", path, json={"add": add, "remove": remove})
         return answer
 
     def delete_group(self, name: str) -> None:
-        self._client.ask("DELETE", f"/groups/{quote(name, safe='')}")
+        self._client.ask("DELETE", f"/groups/{path_part(name, 'group')}")
 
     # --- registries
 
@@ -134,18 +135,16 @@ class MarketClient:
 def _image(ref: str) -> str:
     # On its way into an address `..` would be resolved, and another call be made than the one that was meant.
     parts = ref.split("/")
-    if not ref or any(part in ("", ".", "..") for part in parts):
+    if any(one in ("", ".", "..") or not one.isprintable() for one in parts):
         raise InvalidInput(f"{ref!r} names no image: write OWNER/NAME or OWNER/NAME:TAG.")
-    return "/images/" + "/".join(quote(part, safe=":@") for part in parts)
+    return "/images/" + "/".join(quote(one, safe=":@") for one in parts)
 
 
 def _registry(host: str) -> str:
-    if host.strip() in ("", ".", ".."):
+    if host.strip() in ("", ".", "..") or not host.isprintable():
         raise InvalidInput(f"{host!r} is no registry: write its host, such as registry.example.org:5000, or docker.io.")
     return f"/registries/{quote(host, safe='')}"
 
 
 def _dataset(name: str) -> str:
-    if name in ("", ".", ".."):
-        raise InvalidInput(f"{name!r} names no dataset.")
-    return f"/datasets/{quote(name, safe='')}"
+    return f"/datasets/{path_part(name, 'dataset')}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from .http import Client
+from .names import path_part
 
 
 class OwnAccount:
@@ -30,14 +30,14 @@ class OwnAccount:
         return made
 
     def delete_token(self, id: str) -> None:
-        self._client.ask("DELETE", f"/tokens/{quote(id, safe='')}")
+        self._client.ask("DELETE", f"/tokens/{path_part(id, 'token')}")
 
     def sessions(self) -> list[dict[str, Any]]:
         """The sessions; ``current`` marks the one that asks."""
         return list(self._client.ask("GET", "/sessions")["sessions"])
 
     def end_session(self, id: str) -> None:
-        self._client.ask("DELETE", f"/sessions/{quote(id, safe='')}")
+        self._client.ask("DELETE", f"/sessions/{path_part(id, 'session')}")
 
     def end_other_sessions(self) -> int:
         """How many ended."""

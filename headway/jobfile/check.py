@@ -207,6 +207,8 @@ class Checker:
                 return
             self._defaults_shm_told = True
             path, where = ("defaults",), "defaults"
+            if self._report.source.origin((*path, "resources", "memory")):
+                key = "memory"  # as nobody wrote that into the file
         most = format_size(memory)
         self._report.add(
             (*path, "resources", key),

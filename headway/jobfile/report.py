@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headway.errors import Problem
+from headway.jobfile.changes import as_typed
 from headway.jobfile.fields import kind_of
 from headway.jobfile.hints import elsewhere, nearest
 from headway.jobfile.source import Path, Problems, Source, pointer_of, printable, quoted
@@ -91,12 +92,13 @@ class Report:
             return
         place = self.source.place(path, of_key=of_key)
         if origin := self.source.origin(path):
-            message = f"--set {quoted(origin)}: {message}"
+            message = f"--set {quoted(origin)}: {as_typed(message, origin)}"
         if word is None:
             word = str(path[-1]) if of_key else self.source.written(path)
         self._problems.add(
             Problem(
-                pointer=printable(pointer_of(path), 500),
+                # What was set has no place in the file.
+                pointer="" if origin else printable(pointer_of(path), 500),
                 message=printable(message, 2_000),
                 line=place.line,
                 column=place.column,

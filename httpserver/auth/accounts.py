@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSign
 from headway.ids import RESERVED_ACCOUNTS
 from headway.logs import get_logger
 from headway.store.database import Database
+from headway.units import counted
 
 from . import ids, known_addresses, password_rules, tokens
 from .known_addresses import KnownAddresses
@@ -113,7 +115,7 @@ class Accounts:
         if self._accounts:
             return
         password = new_password()
-        await asyncio.to_thread(_write_private, file, f"{FIRST_ADMIN}\n{password}\n")
+        await asyncio.to_thread(write_private, file, f"{FIRST_ADMIN}\n{password}\n")
         await self.create(FIRST_ADMIN, password, admin=True, may_use_high_priority=True, by="first start")
         log.info("account.first_admin", name=FIRST_ADMIN, file=str(file))
 
@@ -208,6 +210,7 @@ class Accounts:
 
         Raises:
             TooMany: the account has its full number already.
+            InvalidInput: a token asks that ends before.
             NotSignedIn: what asks was ended meanwhile.
         """
 
@@ -215,7 +218,7 @@ class Accounts:
             if self.who(asking) is None:
                 raise NotSignedIn("This session or token is not valid any more: sign in again.")
 
-        made, secret = await self._tokens.create(account.name, name, expires_in_s, still)
+        made, secret = await self._tokens.create(account.name, name, expires_in_s, still, asking=asking)
         log.info("account.token_made", name=account.name, id=made.id)
         return made, secret
 
@@ -449,20 +452,23 @@ class Accounts:
         """The account's own wish; its other sessions end.
 
         Raises:
-            InvalidInput: the current password is wrong, or the new one is tried first.
+            InvalidInput: the current password is wrong, or the new one is the same, or is tried first.
             NotSignedIn: the account or its password was changed meanwhile.
             TooMany: too many wrong passwords lately.
         """
         password_rules.check(new, account.name, pointer="/new")
         wait_s = self._own.wait_s(account.name, self._clock.monotonic())
         if wait_s > 0:
-            raise TooMany("Too many wrong passwords; try again later.", extra={"retry_after_s": round(wait_s, 1)})
+            raise _too_many(wait_s)
         self._own.failed(account.name, self._clock.monotonic())
         stored = self._hashes.get(account.name)
         if not await self._passwords.check(stored, current, turn=account.name):
             sentence = "The current password is wrong."
             raise InvalidInput(sentence, problems=[Problem("/current", sentence)])
         self._own.forget(account.name)
+        if new == current:
+            sentence = "The new password is the same as before: take another one."
+            raise InvalidInput(sentence, problems=[Problem("/new", sentence)])
         if not await self._store_password(account.name, await self._passwords.hash(new), instead_of=stored):
             raise NotSignedIn("Your password or account was changed meanwhile: sign in again.")
         await self._tokens.end(account.name, "session", but=hashed(keep_token))
@@ -494,11 +500,13 @@ def _name_refused(kind: type[InvalidInput | Conflict], sentence: str) -> Invalid
 
 def _too_many(wait_s: float) -> TooMany:
     return TooMany(
-        f"Too many wrong passwords; try again in {wait_s:.0f} seconds.", extra={"retry_after_s": round(wait_s, 1)}
+        f"Too many wrong passwords; try again in {counted(math.ceil(wait_s), 'second')}.",
+        extra={"retry_after_s": round(wait_s, 1)},
     )
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Writes the file, readable by its owner alone, in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):

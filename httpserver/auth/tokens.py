@@ -14,8 +14,9 @@ from typing import Any, Literal
 from sqlalchemy import Connection, delete, insert, update
 
 from headway.clock import Clock
-from headway.errors import TooMany
+from headway.errors import InvalidInput, Problem, TooMany
 from headway.store.database import Database
+from headway.units import round_duration
 
 from .live_requests import LiveRequests
 from .model import StoredToken
@@ -98,12 +99,14 @@ class Tokens:
         return secret, expires_at
 
     async def create(
-        self, account: str, name: str, expires_in_s: float | None, still: Callable[[], None]
+        self, account: str, name: str, expires_in_s: float | None, still: Callable[[], None], *, asking: str
     ) -> tuple[StoredToken, str]:
-        """A long-lived token and its value, which is shown only now. ``still`` as for a session.
+        """A long-lived token and its value, which is shown only now. ``still`` as for a session; ``asking``: the value
+        that the request came with.
 
         Raises:
             TooMany: the account has its full number already.
+            InvalidInput: a token asks that ends before.
         """
         now = self._clock.now()
         secret = new_secret(TOKEN)
@@ -111,11 +114,25 @@ class Tokens:
         token = KnownToken(hashed(secret), secrets.token_hex(8), account, False, name, now, expires_at, None)
         async with self._changing:
             still()
+            self._check_end(asking, expires_at)
             if len(self.of(account, "token")) >= _TOKENS_PER_ACCOUNT:
                 raise TooMany(f"There are {_TOKENS_PER_ACCOUNT} tokens already; delete one first.")
             await self._db.write(lambda conn: conn.execute(insert(table).values(**_row(token))))
             self._tokens[token.hash] = token
         return _told(token), secret
+
+    def _check_end(self, asking: str, expires_at: float | None) -> None:
+        """Whoever gave a program a token for a week would not end what it made for ever."""
+        by = self.find(asking)
+        if by is None or by.session or by.expires_at is None:
+            return
+        if expires_at is None or expires_at > by.expires_at:
+            left = round_duration(by.expires_at - self._clock.now())
+            sentence = (
+                f"The token that asks ends in {left}, and can't make one that lasts longer: "
+                "ask for an earlier end, or sign in with the password."
+            )
+            raise InvalidInput(sentence, problems=[Problem("/expires_in_s", sentence)])
 
     # -- looking --------------------------------------------------------------------------------
 

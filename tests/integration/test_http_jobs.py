@@ -298,7 +298,7 @@ async def test_fields_are_set_in_place_of_what_the_file_says(rig: Rig):
     answer = await ann.post("/jobs", json=document, params={"set": ["timeout=soon", "b.retries=-1"]})
     assert answer.status_code == 422
     told = [error["message"] for error in answer.json()["errors"]]
-    assert told[0].startswith("--set 'timeout=soon': defaults: timeout 'soon'")
+    assert told[0].startswith("--set 'timeout=soon': timeout 'soon'")
     assert told[1].startswith("--set 'b.retries=-1': task 'b': retries")
     key = {"Idempotency-Key": "one"}
     assert (await ann.post("/jobs", json=document, params={"set": "timeout=1h"}, headers=key)).status_code == 201

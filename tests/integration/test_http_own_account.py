@@ -118,6 +118,7 @@ async def test_a_password_that_the_server_makes_anew_is_answered_once_and_stands
 
 BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", "/me/password", {"current": "not this one", "new": NEW}, "/current"),
+    ("POST", "/me/password", {"current": PASSWORD, "new": PASSWORD}, "/new"),
     ("POST", "/me/password", {"current": PASSWORD, "new": "short"}, "/new"),
     ("POST", "/me/password", {"current": PASSWORD, "new": "password1234"}, "/new"),
     ("POST", "/tokens", {"name": ""}, "/name"),

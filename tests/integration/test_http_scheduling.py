@@ -32,7 +32,7 @@ async def test_admins_set_what_orders_the_queue_and_all_see_who_did(rig: Rig) ->
     )  # fmt: skip
     assert (await root.patch("/queue", json={"discipline": "easy"})).json()["discipline"] == "easy"
     nothing = await root.patch("/queue", json={})
-    assert (nothing.status_code, nothing.json()["detail"]) == (400, "Say what to set: policy, discipline, or both.")
+    assert (nothing.status_code, nothing.json()["detail"]) == (400, "Say what to set: `policy`, `discipline`, or both.")
     unknown = await root.patch("/queue", json={"policy": "lottery"})
     assert (unknown.status_code, unknown.json()["detail"]) == (
         400, "There is no scheduling policy 'lottery'; there are fifo.",

@@ -97,15 +97,19 @@ def test_a_job_that_was_pinned_meanwhile_is_not_deleted(page: Page, headway: Clu
     assert headway.client.job(job)["state"] == "SUCCEEDED"
 
 
-def test_who_looks_at_a_job_that_goes_elsewhere_is_told(page: Page, headway: Cluster) -> None:
+def test_who_looks_at_a_job_that_goes_elsewhere_is_told_and_reads_on(page: Page, headway: Cluster) -> None:
     job = ended(headway, "seen twice")
     other = page.context.new_page()
     shown(other, job, "seen twice")
     shown(page, job, "seen twice")
     page.get_by_role("button", name="Delete …").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
-    expect(other.get_by_role("alert")).to_contain_text(re.compile("is being deleted|was deleted on .* by admin"))
-    expect(other.get_by_role("heading", level=1, name="seen twice")).to_have_count(0)
+    told = (
+        r"This job was deleted \(at .*\); what you see is from before\. .*(is being deleted|was deleted on .* by admin)"
+    )
+    expect(other.get_by_role("alert")).to_contain_text(re.compile(told))
+    expect(other.get_by_role("heading", level=1, name="seen twice")).to_be_visible()
+    expect(other.get_by_role("button", name="Delete …")).to_have_count(0)
 
 
 def test_a_link_to_a_job_that_the_rules_removed_says_so(page: Page, headway: Cluster) -> None:

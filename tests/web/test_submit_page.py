@@ -141,3 +141,83 @@ def test_a_file_of_thousands_of_tasks_leaves_the_page_quick(page: Page) -> None:
         }"""
     )
     assert longest < 2000, "a key used to wait for the whole file"
+
+
+def test_nothing_of_a_draft_goes_by_a_key_a_name_or_a_clone(
+    page: Page, headway: Cluster, shoot: Callable[[Page, str], None]
+) -> None:
+    whole = FILE.replace("WHEN: yes", "WHEN: 'yes'")
+    sent: list[Request] = []
+    page.on("request", lambda one: sent.append(one) if one.method == "POST" and one.url.endswith("/jobs") else None)
+    page.get_by_role("link", name="Submit", exact=True).click()
+    page.get_by_role("tab", name="YAML").click()
+    editor = page.get_by_label("Job file")
+    editor.fill(whole)
+
+    # Tab is typed like any key: the browser takes it back, and the caret is where it was.
+    editor.press("Control+End")
+    editor.press_sequentially("#")
+    for key in ("Tab", "x", "Tab", "y", "Tab", "z"):
+        page.keyboard.press(key)
+    expect(editor).to_have_value(whole + "#  x  y  z")
+    for _ in range(20):
+        editor.press("Control+z")
+    expect(editor).to_have_value(re.compile("^(?!.*  x)", re.DOTALL))
+    editor.fill(whole)
+
+    # A name on the way to another one leaves the needs of others alone.
+    page.get_by_role("tab", name="Form").click()
+    names = page.get_by_label("Task name")
+    names.nth(0).press("End")
+    names.nth(0).press_sequentially("-1")
+    page.get_by_role("button", name="Add a task").click()
+    names.nth(2).fill("")
+    names.nth(2).press_sequentially("prepare-12")  # with prepare-1 on the way
+    names.nth(2).press("Backspace")
+    names.nth(2).press_sequentially("3")
+    names.nth(0).press("Enter")  # sends nothing
+    page.get_by_role("button", name=re.compile("^Remove this task")).nth(0).click()
+    undo = page.get_by_role("button", name="Undo")
+    expect(undo).to_be_focused()
+    shoot(page, "submit-undo")
+    undo.click()
+    page.get_by_role("tab", name="YAML").click()
+    expect(editor).to_have_value(re.compile(r"needs: \[prepare-1\] +# both ways"))
+    expect(editor).to_have_value(re.compile(r"- name: prepare-13\n"))
+    page.get_by_role("tab", name="Form").click()
+    assert not sent
+
+    # The last one is removed again; Ctrl+Enter sends.
+    page.get_by_role("button", name=re.compile("^Remove this task")).nth(2).click()
+    page.get_by_label("Job name").press("Control+Enter")
+    expect(page).to_have_url(re.compile("/jobs/"))
+    assert len(sent) == 1
+    job = page.url.rpartition("/")[2]
+    headway.client.act("cancel", job)
+
+    # A second clone of the same job comes as well, and all that was put aside for it is there.
+    for name in ("first", "second"):
+        page.get_by_role("link", name="Submit", exact=True).click()
+        page.get_by_role("tab", name="YAML").click()
+        editor.fill(f"name: {name}\n")
+        page.goto(f"/jobs/{job}")
+        page.get_by_role("link", name="Clone").click()
+        expect(editor).to_have_value(re.compile("prepare-1"))
+        page.get_by_role("button", name="Take it instead").first.click()
+        expect(editor).to_have_value(f"name: {name}\n")
+        page.reload()
+        expect(editor).to_have_value(f"name: {name}\n")
+    expect(page.get_by_role("note")).to_contain_text("put aside for this one: nightly")
+
+    # What can't be read, or kept, says so.
+    opened = page.locator('main input[type="file"]')
+    latin = {"name": "latin.yaml", "mimeType": "text/yaml", "buffer": "name: caf\u00e9\n".encode("latin-1")}
+    opened.set_input_files([latin])  # type: ignore[list-item]
+    expect(page.get_by_role("alert")).to_contain_text("line 1, column 10: the byte 0xE9 is not UTF-8.")
+    large = {"name": "large.yaml", "mimeType": "text/yaml", "buffer": b"# " + b"x" * 5_500_000}
+    opened.set_input_files([large])  # type: ignore[list-item]
+    expect(page.get_by_role("alert")).to_contain_text("too large to be kept in this tab")
+    expect(page.get_by_role("note")).to_contain_text(
+        ["put aside for this one: second", "put aside for this one: nightly"]
+    )
+    shoot(page, "submit-large")

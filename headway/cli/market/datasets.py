@@ -155,7 +155,9 @@ def share(name: str, output: str, **options: Any) -> None:
 @output_option
 def rm(name: str, wait: bool, output: str) -> None:
     """Remove a dataset of yours, or one version: NAME@VERSION."""
-    name, _, version = name.partition("@")
+    name, at, version = name.partition("@")
+    if at and not version.strip():
+        raise click.UsageError(f"{name}@ names no version; without the @ all of them are meant")
     with client() as http:
         answer = MarketClient(http).delete_dataset(name, version, wait=wait)
     print_waits(answer, "its data goes", output)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from ...client.market import MarketClient
-from ..common import ago, client, output_option, print_json, safe, table
+from ..common import ago, client, lines_of_input, output_option, print_json, safe, table
 
 
 @click.group()
@@ -40,7 +38,7 @@ def login(host: str, username: str | None, password_stdin: bool, output: str) ->
             raise click.UsageError("--password-stdin needs --username too")
         username = click.prompt("User name", err=True)
     if password_stdin:
-        password = sys.stdin.readline().rstrip("\r\n")
+        password = lines_of_input(1)[0]
     else:
         password = click.prompt("Password or token", hide_input=True, err=True)
     with client() as http:

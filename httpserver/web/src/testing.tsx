@@ -14,6 +14,16 @@ HTMLDialogElement.prototype.showModal ??= function showModal(this: HTMLDialogEle
   this.querySelector<HTMLElement>("input, button")?.focus();
 };
 
+/** What a browser does at Escape: the dialog is told first, and stays open if it prevents that; a second time it is not asked. */
+export const escape = (insists = false): Promise<void> =>
+  act(async () => {
+    const dialog = document.querySelector("dialog");
+    if (dialog === null || !dialog.open) return;
+    if (!dialog.dispatchEvent(new Event("cancel", { cancelable: true })) && !insists) return;
+    dialog.open = false;
+    dialog.dispatchEvent(new Event("close"));
+  });
+
 export interface Drawn {
   readonly client: QueryClient;
   readonly draw: (children: ReactNode) => Promise<void>;

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from headway.cli import accounts
 from headway.cli.main import cli
 from headway.client import Client, Profile
+from headway.errors import InvalidInput, NotFound
 
 
 class Server:
@@ -32,7 +33,8 @@ class Server:
         if request.method == "GET":
             one = {"id": "t1", "name": "ci", "created_at": 1.0, "expires_at": None, "used_at": None}
             return httpx.Response(200, json={"tokens": [one], "sessions": [one]})
-        return httpx.Response(200, json={"name": "ann", "enabled": False, "home": "from-ann", "ended": 1})
+        ended = 0 if path.endswith("/nope") else 1
+        return httpx.Response(200, json={"name": "ann", "enabled": False, "home": "from-ann", "ended": ended})
 
 
 @pytest.fixture
@@ -91,6 +93,17 @@ def test_sessions_and_tokens_are_listed_and_ended(server: Server, kind: str) -> 
         ("DELETE", f"/users/ann/{kind}"),
     ]
     assert run(kind, "ann", "--end", "t1", "--end-all").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["tokens", "sessions"])
+def test_what_is_not_there_is_not_told_as_ended(server: Server, kind: str) -> None:
+    with pytest.raises(NotFound, match=f"ann has no {kind[:-1]} 'nope': `headway accounts {kind} ann` lists them"):
+        run(kind, "ann", "--end", "nope")
+    server.asked.clear()
+    # An empty variable of a script ends nothing, and least of all everything.
+    with pytest.raises(InvalidInput, match=f"The name of the {kind[:-1]} is empty"):
+        run(kind, "ann", "--end", "")
+    assert server.asked == []
 
 
 def test_a_password_reset_keeps_tokens_only_where_asked(server: Server) -> None:

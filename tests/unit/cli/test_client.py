@@ -168,9 +168,11 @@ def test_names_can_not_leave_their_place_in_the_address():
         return httpx.Response(200, json={}) if "/jobs/" in request.url.path else httpx.Response(200, content=b"x")
 
     with a_client(handler) as http:
-        http.job("../users")
+        with pytest.raises(errors.NotFound, match=r"There is no job `\.\./users`\."):
+            http.job("../users")
+        http.job("%2e%2e?x#ü")
         http.get_file("a b/ü?x#y", __import__("io").BytesIO())
-    assert seen == ["/api/v1/jobs/..%2Fusers", "/api/v1/files/a%20b/%C3%BC%3Fx%23y"]
+    assert seen == ["/api/v1/jobs/%252e%252e%3Fx%23%C3%BC", "/api/v1/files/a%20b/%C3%BC%3Fx%23y"]
 
 
 @pytest.mark.parametrize("path", ["../me", "a/../../session", "..", "a/.."])

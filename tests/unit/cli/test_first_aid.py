@@ -56,12 +56,65 @@ def test_a_word_of_habit_points_at_a_command_that_there_is(word: str) -> None:
         ("PS", "Did you mean `headway ps`?"),
         ("statuss", "Did you mean `headway show ID`?"),
         ("submitt", "Did you mean `headway submit`?"),
+        ("rmi", "Did you mean `headway images rm NAME:TAG`?"),
+        ("sprio", "Did you mean `headway queue`, or `headway explain ID`?"),
+        ("deploy", "Did you mean `headway submit FILE`, or `headway up`?"),
+        ("dstack", "Did you mean `headway submit FILE`, or `headway run --image IMAGE -- COMMAND`?"),
+        ("fleet", "Did you mean `headway nodes`?"),
+        ("open", "Did you mean `headway whoami`?"),
+        ("sshare", "Did you mean `headway usage`?"),
+        ("docker", "Did you mean `headway run --image IMAGE -- COMMAND`, or `headway images`?"),
     ],
 )
 def test_what_is_no_command_is_answered_with_the_one_that_was_meant(typed: str, told: str) -> None:
     refused = CliRunner().invoke(cli, [typed])
     assert refused.exit_code == 2
     assert f"There is no command {typed!r}. {told}" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("jobs list", "headway ps"), ("jobs ls", "headway ps"), ("jobs cancel j1", "headway cancel ID"),
+        ("jobs show", "headway show ID"), ("jobs rm", "headway delete ID"), ("queue ls", "headway queue"),
+        ("queue show", "headway queue"), ("images delete x", "headway images rm"), ("files cp a", "headway files put"),
+        ("files upload a", "headway files put"), ("files trash list", "headway files trash ls"),
+        ("nodes list", "headway nodes ls"), ("nodes pause n1", "headway nodes cordon"),
+        ("config list", "headway config show"),
+        ("tokens revoke t", "headway tokens rm"), ("sessions kill s", "headway sessions end"),
+        ("datasets upload d", "headway datasets publish"), ("nodes cordn n1", "headway nodes cordon"),
+        ("help files cp", "headway files put"),
+    ],
+)  # fmt: skip
+def test_what_is_no_command_of_a_group_is_answered_with_the_one_that_was_meant(typed: str, told: str) -> None:
+    refused = CliRunner().invoke(cli, typed.split())
+    assert refused.exit_code == 2
+    assert refused.output.strip().endswith(f"Did you mean `{told}`?")
+    assert "There is no command" in refused.output
+
+
+def test_every_command_of_a_group_that_is_meant_by_other_words_is_in_some_group() -> None:
+    found = [cli.get_command(click.Context(cli), name) for name in _COMMANDS]
+    groups = [command for command in found if isinstance(command, click.Group)]
+    inside = {name for group in groups for name in group.commands} | {"restore"}
+    assert {one for _, ours in habits._INSIDE for one in ours} <= inside
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("logs --since 5m x", "A log has no such filter: `headway logs -t ID` puts its time before each line"),
+        ("logs --lines=5 x", "A log is cut by bytes"),
+        ("submit --time 2:00:00 x", "Write `--set timeout=2h`, or put it into the file."),
+        ("submit --gres=gpu:2 x", "Write `--set gpus=2`"),
+        ("submit --timeout=3h x", "Write `--set timeout=3h`"),
+        ("ps --zzz", "No such option"),
+    ],
+)
+def test_an_option_of_habit_is_answered_with_what_there_is(typed: str, told: str) -> None:
+    refused = CliRunner().invoke(cli, typed.split())
+    assert refused.exit_code == 2
+    assert told in refused.output
 
 
 def test_nothing_is_guessed_of_what_is_like_nothing() -> None:

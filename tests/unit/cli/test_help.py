@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from headway.cli import topics
@@ -80,6 +81,52 @@ def test_without_the_page_the_address_is_told(
 def test_commands_have_their_help_and_all_topics_are_named() -> None:
     assert "List jobs" in CliRunner().invoke(cli, ["help", "ps"]).stdout
     assert "Topics, as in `headway help timeout`: start, timeout," in CliRunner().invoke(cli, ["help"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        ("GPU", "start#gpus"), ("timeouts", "start#timeout"), ("Priorities", "start#priority"),
+        ("cpu", "start#cpus-and-memory"),
+        ("CPUs", "start#cpus-and-memory"), ("job_file", "job-file"), ("job file", "job-file"), ("glossary", "glossary"),
+    ],
+)  # fmt: skip
+def test_a_topic_is_found_by_what_people_call_it(
+    server: dict[str, tuple[int, str, str]], typed: str, place: str
+) -> None:
+    assert headway(server, "help", *typed.split()).stdout == f"{server['url'][2]}/help/{place}\n"
+
+
+def test_the_topics_are_listed_and_completed_and_named_where_there_is_no_such(
+    server: dict[str, tuple[int, str, str]],
+) -> None:
+    listed = headway(server, "help", "topics").stdout
+    assert [line.split()[0] for line in listed.splitlines()] == list(topics.TOPICS) == list(topics.NAMES)
+    done = headway(server, "help", "timout")
+    assert done.exit_code == 2
+    assert "There is no command or topic 'timout'. Did you mean `headway help timeout`?" in done.output
+    assert "Topics: start, timeout, priority, " in done.output
+    assert "Did you mean `headway help submit`?" in headway(server, "help", "sbatch").output
+    assert "There is no command or topic 'zzzzzz'.\n" in headway(server, "help", "zzzzzz").output
+    assert headway(server, "help", "PS").output == headway(server, "help", "ps").output
+    assert "The topic of this name: `headway help gpu`." in headway(server, "help", "gpus").output
+    for typed, want in (("ti", ["timeout"]), ("re", ["retry", "release", "registry", "retries", "retention"])):
+        complete = ShellComplete(cli, {}, "headway", "_HEADWAY_COMPLETE")
+        assert [item.value for item in complete.get_completions(["help"], typed)] == want
+    assert [item.value for item in complete.get_completions(["help", "files"], "mk")] == ["mkdir"]
+
+
+def test_links_name_a_topic_or_an_address() -> None:
+    text = (
+        "See [networks](networks.md), [the\npromise](scheduling.md#promised-start), [GPUs](gpus.md), "
+        "[ADR 4](adr/0004-a.md),\n[below](#below), [bench](../benchmarks/README.md), [site](https://x.org/a.md).\n"
+        "```\n[a](b.md)\n```\n[s](states.md#ends)"
+    )
+    assert topics.for_a_terminal(text, "start", "http://h") == (
+        "See networks (`headway help network`), the\npromise (`headway help promise`), GPUs (http://h/help/gpus), "
+        "ADR 4 (http://h/help/adr/0004-a),\nbelow, bench, site (https://x.org/a.md).\n```\n[a](b.md)\n```\n"
+        "s (`headway help states`)"
+    )
 
 
 def test_an_account_without_jobs_is_told_how_to_begin(server: dict[str, tuple[int, str, str]]) -> None:

@@ -79,6 +79,13 @@ def test_a_new_password_is_asked_for_twice_and_never_shown(server: Server) -> No
     assert server.changes() == [change, change]
 
 
+def test_a_change_by_a_token_says_that_all_sessions_have_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = lambda: Client(Profile("http://headway.test", token="hwt_t"), transport=httpx.MockTransport(server._answer))  # noqa: E731
+    monkeypatch.setattr(own, "client", make)
+    told = run("passwd", "--password-stdin", input="the old one\na new good one\n").output
+    assert "All sessions have ended, tokens stay" in told
+
+
 def test_a_script_without_a_second_line_changes_nothing(server: Server) -> None:
     assert "no second line" in run("passwd", "--password-stdin", input="the old one\n").output
     assert server.asked == []

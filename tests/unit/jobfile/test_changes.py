@@ -98,11 +98,11 @@ def test_what_the_file_lacks_may_be_set() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("timeout=1x", "--set 'timeout=1x': defaults: timeout '1x' is not a duration"),
-        ("gpus=two", "--set 'gpus=two': defaults: gpus 'two' is not a number"),
-        ("gpus=-1", "--set 'gpus=-1': defaults: gpus -1 is negative"),
+        ("timeout=1x", "--set 'timeout=1x': timeout '1x' is not a duration"),
+        ("gpus=two", "--set 'gpus=two': gpus 'two' is not a number"),
+        ("gpus=-1", "--set 'gpus=-1': gpus -1 is negative"),
         ("train.timeout=soon", "--set 'train.timeout=soon': task 'train': timeout 'soon' is not a duration"),
-        ("env=x", "--set 'env=x': defaults: env is a text"),
+        ("env=x", "--set 'env=x': env is a text"),
         ("env.=x", "'env.' is no key of a task"),
         ("timeot=1h", "'timeot' is no key of a task; did you mean 'timeout'?"),
         ("trian.timeout=1h", "no task has the name 'trian'; did you mean 'train'?"),
@@ -116,7 +116,7 @@ def test_what_the_file_lacks_may_be_set() -> None:
         ("=1h", "write KEY=VALUE"),
         ("", "write KEY=VALUE"),
         ("priority=urgent", "--set 'priority=urgent': priority 'urgent' is not known"),
-        ("timeout=\x00", "--set 'timeout=\\u0000': defaults: timeout"),
+        ("timeout=\x00", "--set 'timeout=\\u0000': timeout"),
     ],
 )
 def test_what_is_wrong_with_it_is_told_once_and_by_what_was_typed(change: str, told: str) -> None:
@@ -128,7 +128,73 @@ def test_what_is_wrong_with_it_is_told_once_and_by_what_was_typed(change: str, t
 
 def test_numbers_are_quoted_as_typed() -> None:
     (problem,) = check_job(FILE, changes=["gpus=0x1F"]).problems
-    assert (problem.word, problem.line, problem.pointer) == ("0x1F", None, "/defaults/resources/gpus")
+    assert (problem.word, problem.line, problem.pointer) == ("0x1F", None, "")
+
+
+def test_lists_and_mappings_are_written_as_in_yaml_with_their_texts_as_typed() -> None:
+    assert made("datasets=[mnist@2, b]").tasks[0].datasets == ("mnist@2", "b")
+    assert made("gpus=1", "gpu_model=[A100, H100]").tasks[1].resources.gpu_models == ("A100", "H100")
+    assert (
+        made("report.needs=[train, train.v2]").tasks[2].needs
+        == made('report.needs=["train", "train.v2"]').tasks[2].needs
+    )
+    assert made("report.needs={train: any}").tasks[2].needs[0].on == "any"
+    assert made("command=[echo, 1.10, 0755, no, ~]").tasks[1].command == ("echo", "1.10", "0755", "no", "~")
+    assert dict(made("env={A: 1, B: 1.10, C: yes, D: }").tasks[1].env) == {"A": "1", "B": "1.10", "C": "yes", "D": ""}
+    assert made("ulimits={nofile: 1024}").tasks[0].ulimits[0].hard == 1024
+    assert made("ulimits.nofile={soft: 512, hard: 1024}").tasks[0].ulimits[0].soft == 512
+    for script in ("[ -f data ] && echo yes", "{ echo a; }"):
+        assert made(f"command={script}").tasks[1].command == script
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("datasets=x", "datasets is a text; write a list of names: --set 'datasets=[x]'"),
+        ("report.needs=train", "needs is a text; write a list of task names: --set 'report.needs=[train]'"),
+        ("train.env=x", "env is a text; write a mapping: --set 'train.env={LR: \"0.01\"}'"),
+        ("ulimits=5", "write a mapping: --set 'ulimits={nofile: 65536, memlock: unlimited}'"),
+        ("report.gpu_model=A100", "says nothing without GPUs; add --set 'report.gpus=1', or remove gpu_model"),
+        ("gpu_model=A100, H100", "write several models as a list: --set 'gpu_model=[A100, H100]'"),
+        ("gpu_model={A100: 1}", "gpu_model is a mapping"),
+        ("datasets=[x", "a list [ ] or mapping { } is not closed"),
+        ("env={A:1}", "write a blank behind the colon: A: 1"),
+        ("env={A: 1, A: 2}", "the key 'A' is written twice"),
+        ("resources={gpus: 1}", "set its keys one by one, such as gpus=1"),
+    ],
+)
+def test_the_advice_is_for_the_command_line(change: str, told: str) -> None:
+    (problem,) = check_job(FILE, changes=[change]).problems
+    assert told in problem.message
+    assert (problem.line, problem.pointer) == (None, "")
+
+
+def test_what_is_wrong_together_with_the_file_names_what_was_set() -> None:
+    file = FILE.replace(b"  timeout: 5m", b"  timeout: 5m\n  resources: {shm: 1GiB}")
+    (problem,) = check_job(file, changes=["memory=512MiB"]).problems
+    assert problem.message.startswith("--set 'memory=512MiB': shm is 1GiB, more than memory")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("env", "env.LR=0.1", "'LR' is no key of a task; write env.env.LR=0.1 for that task, or env={LR: 0.1} for all"),
+        ("ulimits", "ulimits.nofile=99", "or ulimits={nofile: 99} for all tasks"),
+        (
+            "train.env",
+            "train.env.LR=1",
+            "write train.env.env.LR=1 for that task, or train.env={LR: 1} for task 'train'",
+        ),
+        ("resources", "resources.gpus=2", "write gpus=2 for all tasks, or resources.resources.gpus=2"),
+    ],
+)
+def test_a_task_whose_name_hides_a_key_is_told_with_the_ways_out(name: str, change: str, told: str) -> None:
+    file = FILE.replace(b"name: train.v2", f"name: {name}".encode())
+    (message,) = refused(change, file=file)
+    assert f"a task has the name '{name}'" in message
+    assert told in message
+    for way in ("env.env.LR=0.1", "env={LR: 0.1}", "env.timeout=1m") if name == "env" else ():
+        made(way, file=file)
 
 
 @pytest.mark.parametrize("file", [b"", b"[]", b"tasks: 5", b"tasks: [5, {name: 1}]", b"defaults: 3\ntasks: []", b"{"])

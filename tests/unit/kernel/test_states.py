@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -171,3 +172,12 @@ def test_exit_137_and_a_kill_are_told_apart():
 def test_what_is_told_of_states_and_ends_is_what_the_tables_say():
     done = subprocess.run([sys.executable, ROOT / "scripts" / "render_states", "--check"], check=False)
     assert done.returncode == 0, "run scripts/render_states"
+
+
+def test_the_page_on_states_begins_with_words_for_people_and_says_each_state():
+    text = (ROOT / "docs" / "states.md").read_text()
+    shown = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    beginning = shown.partition("## Moves")[0]
+    assert not re.search(r"scripts/|\.py\b|never edit|a bug|raises", beginning)
+    for states in STATES:
+        assert all(f"\n| {state} | " in beginning for state in states)

@@ -8,6 +8,7 @@ import { jobEnded } from "../domain/states";
 type Schemas = components["schemas"];
 export type ListedUser = Schemas["ListedUser"];
 export type Token = Schemas["Token"];
+export type TokenMade = Schemas["TokenCreated"];
 export type Session = Schemas["AccountSession"];
 export type OwnSession = Schemas["OwnSession"];
 export type UserPatch = Schemas["UserPatch"];

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { type LogState, followLog } from "./log";
+import { type LogState, followLog, logSize } from "./log";
 
 const place = { job: "j", task: "a", attempt: 1, stream: "stdout" };
 
@@ -78,5 +78,25 @@ describe("followLog", () => {
     const got = await follow([answer(['{"detail": "Only its owner may read it."}'], { status: 403 })]);
     expect(got.states.at(-1)).toBe("refused");
     expect(got.asked).toHaveLength(1);
+  });
+});
+
+describe("the size of a log", () => {
+  afterEach(() => void vi.unstubAllGlobals());
+
+  it.each([0, 7])("of %i bytes is asked for without a range, which an empty log does not have", async (size) => {
+    const asked: [string, RequestInit | undefined][] = [];
+    vi.stubGlobal("fetch", async (url: string, init?: RequestInit) => {
+      asked.push([url, init]);
+      return Response.json({ line: 1, offset: 0, size, ended: true });
+    });
+    expect(await logSize(place)).toBe(size);
+    expect(asked.map(([url]) => url)).toEqual([expect.stringMatching(/logs\/stdout\/line\?line=1$/)]);
+    expect(new Headers(asked[0]?.[1]?.headers).has("range")).toBe(false);
+  });
+
+  it("of none is not known", async () => {
+    vi.stubGlobal("fetch", async () => Response.json({ detail: "There is none." }, { status: 404 }));
+    expect(await logSize(place)).toBeNull();
   });
 });

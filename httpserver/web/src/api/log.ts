@@ -50,7 +50,8 @@ export async function readLog(place: LogPlace, start: number, end: number, signa
 /** How many bytes a log has; null: it is not there. */
 export async function logSize(place: LogPlace, signal?: AbortSignal): Promise<number | null> {
   try {
-    return (await readLog(place, 0, 1, signal)).size;
+    // A range of an empty log is none, which browsers write down as an error: its first line is always there.
+    return (await findLine(place, { line: 1 }, signal)).size;
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return null;
     throw error;

@@ -3,12 +3,12 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 
 import { type HomeFate, type ListedUser, MOST_COUNTED, accounts } from "../api/accounts";
-import { type Rights, RightsChoice } from "./account-rights";
+import { RIGHTS, type Rights, RightsChoice } from "./account-rights";
 import { Failure } from "./basics";
 import { Dialog } from "./dialog";
 import { Field, OtherFailure } from "./field";
 import { Once } from "./once";
-import { QuotaChoice, quotaState, quotaWanted } from "./quota-choice";
+import { QuotaChoice, type QuotaState, quotaState, quotaWanted } from "./quota-choice";
 
 interface Asked {
   readonly user: ListedUser;
@@ -50,6 +50,7 @@ export function DisableDialog({ user, self, onDone, onClose }: Asked) {
   return (
     <Dialog
       title={`Disable the account ${user.name}?`}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => {
         if (!unsure) run(() => accounts.change(user.name, { enabled: false, cancel_jobs: cancel === true, keep_tokens: keepTokens }).then(onDone));
@@ -94,7 +95,7 @@ export function ResetDialog({ user, onDone, onClose }: Asked) {
   const { busy, error, run } = useOnce();
   if (made !== "") {
     return (
-      <Dialog title={`${user.name} has a new password`} dismiss="I have it" actions={null} onClose={onClose} onSubmit={() => undefined}>
+      <Dialog title={`${user.name} has a new password`} dismiss="I have it" actions={null} secret onClose={onClose} onSubmit={() => undefined}>
         <Once what={`The new password of ${user.name}:`} secret={made} />
       </Dialog>
     );
@@ -106,6 +107,8 @@ export function ResetDialog({ user, onDone, onClose }: Asked) {
   return (
     <Dialog
       title={`Give ${user.name} a new password?`}
+      busy={busy}
+      secret={busy}
       onClose={onClose}
       onSubmit={() => run(reset)}
       actions={
@@ -125,12 +128,15 @@ export function ResetDialog({ user, onDone, onClose }: Asked) {
 }
 
 export function QuotaDialog({ user, onDone, onClose }: Asked) {
-  const [quota, setQuota] = useState(quotaState(user.quota_bytes ?? null));
+  // Untouched, it shows what another admin sets meanwhile.
+  const [chosen, setQuota] = useState<QuotaState | null>(null);
+  const quota = chosen ?? quotaState(user.quota_bytes ?? null);
   const [tried, setTried] = useState(false);
   const { busy, error, run } = useOnce();
   return (
     <Dialog
       title={`Quota of ${user.name}`}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => {
         setTried(true);
@@ -150,12 +156,15 @@ export function QuotaDialog({ user, onDone, onClose }: Asked) {
 }
 
 export function RightsDialog({ user, self, onDone, onClose }: Asked) {
-  const [rights, setRights] = useState<Rights>(user);
+  // What this admin touched; the rest is what the account has by now, whoever gave it.
+  const [wanted, setWanted] = useState<Partial<Rights>>({});
   const { busy, error, run } = useOnce();
-  const changed = (["admin", "may_use_high_priority", "may_use_image_user"] as const).filter((key) => rights[key] !== user[key]);
+  const rights = { ...rightsOf(user), ...wanted };
+  const changed = RIGHTS.map(([key]) => key).filter((key) => rights[key] !== user[key]);
   return (
     <Dialog
       title={`What ${user.name} may do`}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => {
         if (changed.length === 0) onClose();
@@ -168,11 +177,16 @@ export function RightsDialog({ user, self, onDone, onClose }: Asked) {
       }
     >
       {self && user.admin && <Self />}
-      <RightsChoice rights={rights} error={error} onChange={setRights} />
+      <RightsChoice rights={rights} error={error} onChange={(next) => setWanted(differing(user, next))} />
       <OtherFailure error={error} at={["/admin", "/may_use_high_priority", "/may_use_image_user"]} />
     </Dialog>
   );
 }
+
+const rightsOf = ({ admin, may_use_high_priority, may_use_image_user }: Rights): Rights => ({ admin, may_use_high_priority, may_use_image_user });
+
+const differing = (user: Rights, next: Rights): Partial<Rights> =>
+  Object.fromEntries(RIGHTS.filter(([key]) => next[key] !== user[key]).map(([key]) => [key, next[key]]));
 
 export function RemoveDialog({ user, others, onGone, onClose }: Asked & { others: readonly string[]; onGone: (told: string) => void }) {
   const [home, setHome] = useState<HomeFate>("keep");
@@ -192,6 +206,7 @@ export function RemoveDialog({ user, others, onGone, onClose }: Asked & { others
   return (
     <Dialog
       title={`Remove the account ${user.name} for good?`}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => run(remove)}
       actions={

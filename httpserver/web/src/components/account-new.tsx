@@ -41,7 +41,7 @@ export function NewAccountDialog({ onMade, onClose }: { onMade: () => void; onCl
   };
   if (made !== null) {
     return (
-      <Dialog title={`The account ${made.name} is made`} dismiss="I have it" actions={null} onClose={onClose} onSubmit={() => undefined}>
+      <Dialog title={`The account ${made.name} is made`} dismiss="I have it" actions={null} secret onClose={onClose} onSubmit={() => undefined}>
         <Once what={`The password of ${made.name}:`} secret={made.password}>
           <p className="note">Give it to {made.name}, who can change it on the page “Account”.</p>
         </Once>
@@ -51,6 +51,8 @@ export function NewAccountDialog({ onMade, onClose }: { onMade: () => void; onCl
   return (
     <Dialog
       title="New account"
+      busy={busy}
+      secret={busy}
       onClose={onClose}
       onSubmit={make}
       actions={

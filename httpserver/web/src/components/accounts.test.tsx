@@ -1,12 +1,16 @@
+import { act } from "react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { type ListedUser, accounts, own } from "../api/accounts";
 import { ApiError } from "../api/client";
-import { type Drawn, button, drawn, press, until } from "../testing";
-import { DisableDialog, QuotaDialog, RemoveDialog } from "./account-dialogs";
+import { NO_LIMIT_CHOICE, quotaBytes } from "../domain/quota";
+import { type Drawn, button, drawn, enter, escape, press, until } from "../testing";
+import { DisableDialog, QuotaDialog, RemoveDialog, ResetDialog, RightsDialog } from "./account-dialogs";
+import { NewAccountDialog } from "./account-new";
 import { HeldTable } from "./held";
 import { Once } from "./once";
 import { Sessions } from "./sessions";
+import { Tokens } from "./tokens";
 
 const eve: ListedUser = {
   name: "eve",
@@ -25,7 +29,7 @@ const eve: ListedUser = {
 const asked = { user: eve, self: false, onDone: () => undefined, onClose: () => undefined };
 const choose = (text: string): Promise<void> => {
   const label = [...document.querySelectorAll("label")].find((one) => one.textContent?.startsWith(text));
-  return press(label?.querySelector("input") ?? document.body);
+  return press(label?.control ?? document.body);
 };
 const text = (): string => document.body.textContent ?? "";
 
@@ -58,6 +62,117 @@ describe("disabling an account", () => {
     await choose("Cancel what");
     await press(button("Disable eve"));
     expect(change).toHaveBeenCalledWith("eve", { enabled: false, cancel_jobs: true, keep_tokens: false });
+  });
+});
+
+/** An answer that comes when the test says so. */
+function later<T>(): { readonly answer: Promise<T>; readonly come: (value: T) => void } {
+  let come: (value: T) => void = () => undefined;
+  const answer = new Promise<T>((resolve) => (come = resolve));
+  return { answer, come };
+}
+
+const open = (): boolean => document.querySelector("dialog")?.open === true;
+
+/** Types into a field that React watches. */
+async function type(field: HTMLInputElement, value: string): Promise<void> {
+  await act(async () => {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")?.set?.call(field, value);
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+}
+
+describe("the only copy of a secret", () => {
+  it.each([
+    [
+      "another password",
+      (onClose: () => void) => <ResetDialog {...asked} onClose={onClose} />,
+      async () => {
+        const { answer, come } = later<{ password: string }>();
+        vi.spyOn(accounts, "resetPassword").mockReturnValue(answer);
+        return () => come({ password: "only-now" });
+      },
+      "Make a new password",
+    ],
+    [
+      "a new account",
+      (onClose: () => void) => <NewAccountDialog onMade={() => undefined} onClose={onClose} />,
+      async () => {
+        await type(document.querySelector("dialog input") as HTMLInputElement, "eve");
+        const { answer, come } = later<{ user: ListedUser; password: string }>();
+        vi.spyOn(accounts, "create").mockReturnValue(answer);
+        return () => come({ user: eve, password: "only-now" });
+      },
+      "Make the account",
+    ],
+  ] as const)("of %s is not lost by Escape, only put away by its button", async (_, shown, prepare, label) => {
+    const closed = vi.fn();
+    page = await drawn(shown(closed));
+    const come = await prepare();
+    await press(button(label));
+    for (const insists of [false, true]) {
+      await escape(insists);
+      expect([open(), closed.mock.calls.length]).toEqual([true, 0]);
+    }
+    expect(button("Cancel").disabled).toBe(true);
+    await act(async () => come());
+    await until(() => expect(text()).toContain("only-now"));
+    for (const insists of [false, true]) {
+      await escape(insists);
+      expect([open(), closed.mock.calls.length]).toEqual([true, 0]);
+    }
+    await press(button("I have it"));
+    expect(closed).toHaveBeenCalledOnce();
+  });
+
+  it("of a token stays beside the next one", async () => {
+    vi.spyOn(own, "tokens").mockResolvedValue([]);
+    const make = vi.spyOn(own, "makeToken");
+    page = await drawn(<Tokens />);
+    for (const name of ["one", "two"]) {
+      make.mockResolvedValueOnce({ id: name, name, token: `hwt_${name}`, created_at: 1, used_at: null, expires_at: null });
+      await type(document.querySelector("form input") as HTMLInputElement, name);
+      await enter(document.querySelector("form input") as HTMLInputElement);
+      await until(() => expect(text()).toContain(`hwt_${name}`));
+    }
+    expect(text()).toContain("hwt_one");
+    await press(button("I have it"));
+    expect(text()).not.toContain("hwt_one");
+    expect(text()).toContain("hwt_two");
+  });
+
+  it("is asked for, until then Escape closes as everywhere", async () => {
+    const closed = vi.fn();
+    page = await drawn(<ResetDialog {...asked} onClose={closed} />);
+    await escape();
+    expect(closed).toHaveBeenCalledOnce();
+  });
+});
+
+describe("what another admin does meanwhile", () => {
+  it("is not taken back by rights that this one did not touch", async () => {
+    const change = vi.spyOn(accounts, "change").mockResolvedValue(eve);
+    page = await drawn(<RightsDialog {...asked} />);
+    await choose("High priority");
+    await page.draw(<RightsDialog {...asked} user={{ ...eve, may_use_image_user: true }} />);
+    await press(button("Save"));
+    expect(change).toHaveBeenCalledWith("eve", { may_use_high_priority: true });
+  });
+
+  it("is what an untouched quota shows and keeps", async () => {
+    const change = vi.spyOn(accounts, "change").mockResolvedValue(eve);
+    page = await drawn(<QuotaDialog {...asked} />);
+    await page.draw(<QuotaDialog {...asked} user={{ ...eve, quota_bytes: 4096 }} />);
+    await press(button("Save"));
+    expect(change).toHaveBeenCalledWith("eve", { quota_bytes: 4096 });
+  });
+});
+
+describe("a quota", () => {
+  it.each(["0.1B", "1025TiB"])("that can't be names a choice that is there: %s", async (typed) => {
+    page = await drawn(<QuotaDialog {...asked} />);
+    expect(quotaBytes(typed)).toContain(`“${NO_LIMIT_CHOICE}”`);
+    expect([...document.querySelectorAll("label")].map((one) => one.textContent)).toContain(NO_LIMIT_CHOICE);
   });
 });
 

@@ -43,7 +43,7 @@ export function Combobox({
   about?: Aria;
   onText: (text: string) => void;
   onPick: (value: string) => void;
-  /** Enter while no suggestion is marked; without it the form is sent, as by any field. */
+  /** Enter while no suggestion is marked; without it the form decides, as in any field. */
   onEnter?: () => void;
   onBlur?: () => void;
 }) {

@@ -56,6 +56,35 @@ describe("the graph of a job", () => {
     expect(document.querySelector(".graph-zoom .number")?.textContent).toBe("100 %");
   });
 
+  it("goes to the first and the last task by Home and End", async () => {
+    page = await drawn(graph([task("a", "SUCCEEDED"), task("b", "RUNNING"), task("c", "BLOCKED")], [edge("a", "b"), edge("b", "c")]));
+    await act(async () => boxes()[0]?.focus());
+    await key(document.activeElement, "End");
+    expect(document.activeElement?.getAttribute("aria-label")).toBe("c: blocked");
+    await key(document.activeElement, "Home");
+    expect(document.activeElement?.getAttribute("aria-label")).toBe("a: succeeded");
+  });
+
+  it("opens at its first task where the corner of the picture is empty, and only then", async () => {
+    const of = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(1200);
+    const high = vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(600);
+    sessionStorage.setItem("headway.graph.j1", JSON.stringify({ fold: "none", opened: [], zoom: null }));
+    const names = many(3_000, "x");
+    const drawnGraph = (state: TaskState): React.ReactNode => graph([task("prep", state), ...names], names.map(({ name }) => edge("prep", name)));
+    page = await drawn(drawnGraph("RUNNING"));
+    const box = document.querySelector<HTMLElement>(".dag");
+    const first = boxes().find((one) => one.dataset["id"] === "prep");
+    const y = 0.6 * Number(/,([\d.]+)\)/.exec(first?.getAttribute("transform") ?? "")?.[1]);
+    expect(y).toBeGreaterThan(600);
+    expect(box?.scrollTop).toBeGreaterThan(y - 600);
+    expect(box?.scrollTop).toBeLessThan(y);
+    if (box) box.scrollTop = 5;
+    await page.draw(drawnGraph("SUCCEEDED"));
+    expect(box?.scrollTop).toBe(5);
+    of.mockRestore();
+    high.mockRestore();
+  });
+
   it("has few elements however many tasks are unfolded, and hostile names are text", async () => {
     const tasks = [...many(10_000, "x"), task("<img src=x onerror=alert(1)>", "FAILED")];
     sessionStorage.setItem("headway.graph.j1", JSON.stringify({ fold: "none", opened: [], zoom: 0.02 }));

@@ -99,7 +99,7 @@ export const Dag = memo(function Dag({ job, tasks, edges, chosen, onChoose }: Pr
     const element = box.current;
     if (element === null) return;
     const most = Number.parseFloat(getComputedStyle(element).maxHeight);
-    const height = Math.max(120, (Number.isFinite(most) ? most : window.innerHeight * 0.6) - 16);
+    const height = Math.max(40, (Number.isFinite(most) ? most : window.innerHeight * 0.6) - 16);
     const width = Math.max(0, element.clientWidth - 14);
     setRoom((old) => (old.width === width && Math.abs(old.height - height) < 1 ? old : { width, height }));
   }, []);
@@ -168,6 +168,14 @@ export const Dag = memo(function Dag({ job, tasks, edges, chosen, onChoose }: Pr
     if (x - w < element.scrollLeft || x + w > element.scrollLeft + element.clientWidth) element.scrollLeft = x - element.clientWidth / 2;
   };
   useEffect(() => reveal(chosenId), [chosenId, placed, room]);
+  // The corner of a large picture may be empty: it opens at the first task. Where the reader went after that, it stays.
+  const openedAt = useRef("");
+  useEffect(() => {
+    const opening = `${mode} ${choice.opened.join()}`;
+    if (room.width === 0 || openedAt.current === opening) return;
+    openedAt.current = opening;
+    if (chosenId === undefined) reveal(toFocus.current ?? placed.nodes[0]?.name);
+  }, [mode, choice.opened, room, placed, chosenId]);
   useEffect(() => {
     const id = toFocus.current;
     const found = id === null ? null : [...(box.current?.querySelectorAll<SVGElement>(".task") ?? [])].find((one) => one.dataset["id"] === id);
@@ -189,9 +197,9 @@ export const Dag = memo(function Dag({ job, tasks, edges, chosen, onChoose }: Pr
     else if (key === "-") zoomTo(zoom / STEP);
     else if (key === "0") zoomTo(whole);
     else if (node !== undefined && (key === "Enter" || key === " ")) use(node);
-    else if (node !== undefined && key.startsWith("Arrow")) {
-      const from = placeOf.get(node.id);
-      const next = from && nextTo(from, placed.nodes, key);
+    else if (key === "Home" || key === "End" || (node !== undefined && key.startsWith("Arrow"))) {
+      const from = node && placeOf.get(node.id);
+      const next = key === "Home" ? placed.nodes[0] : key === "End" ? placed.nodes.at(-1) : from && nextTo(from, placed.nodes, key);
       if (next === undefined) return;
       reveal(next.name);
       toFocus.current = next.name;

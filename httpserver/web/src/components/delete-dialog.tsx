@@ -36,6 +36,7 @@ export function DeleteDialog({
   return (
     <Dialog
       title={`Delete ${what}?`}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => run(onDelete.now)}
       actions={

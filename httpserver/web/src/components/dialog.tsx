@@ -2,12 +2,17 @@ import { type FormEvent, type ReactNode, useEffect, useId, useRef } from "react"
 
 import { firstPress } from "../domain/press";
 
-/** Asks something above the page. Escape closes it; the focus is in what is asked, and afterwards where it was before. */
+/**
+ * Asks something above the page. Escape closes it, but not while something is under way or a secret is shown: its answer
+ * would be lost. The focus is in what is asked, and afterwards where it was before.
+ */
 export function Dialog({
   title,
   children,
   actions,
   dismiss = "Cancel",
+  busy = false,
+  secret = false,
   onClose,
   onSubmit,
 }: {
@@ -17,6 +22,10 @@ export function Dialog({
   actions: ReactNode;
   /** What closing it is called. */
   dismiss?: string;
+  /** What was asked for is under way. */
+  busy?: boolean;
+  /** Something is shown this once; together with `busy`: it is about to be, and then no button closes this either. */
+  secret?: boolean;
   onClose: () => void;
   onSubmit: () => void;
 }) {
@@ -24,6 +33,7 @@ export function Dialog({
   const head = useRef<HTMLHeadingElement>(null);
   const focused = useRef<Element | null>(null);
   const heading = useId();
+  const stays = busy || secret;
   useEffect(() => {
     const opener = document.activeElement;
     const element = dialog.current;
@@ -49,7 +59,14 @@ export function Dialog({
       ref={dialog}
       className="ask"
       aria-labelledby={heading}
-      onClose={onClose}
+      onCancel={(e) => {
+        if (stays && e.target === e.currentTarget) e.preventDefault();
+      }}
+      onClose={() => {
+        // Browsers let nobody prevent a second Escape.
+        if (stays) dialog.current?.showModal();
+        else onClose();
+      }}
       onFocus={(e) => {
         focused.current = e.target;
       }}
@@ -77,7 +94,7 @@ export function Dialog({
             if (e.repeat && e.key !== "Tab") e.preventDefault();
           }}
         >
-          <button type="button" onClick={onClose}>
+          <button type="button" disabled={busy && secret} onClick={onClose}>
             {dismiss}
           </button>
           {actions}

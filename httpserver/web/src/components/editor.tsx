@@ -1,9 +1,17 @@
-import { type Ref, memo, useImperativeHandle, useRef } from "react";
+import { type Ref, memo, useImperativeHandle, useMemo, useRef } from "react";
 
 import type { ProblemItem } from "../api/client";
 
 export interface EditorHandle {
   goTo(line: number, column: number): void;
+}
+
+/** Puts a text at the caret as typing does, so that the browser can undo it. */
+function typeIn(area: HTMLTextAreaElement, text: string): void {
+  // The only way into the browser's own history of a field. It is old, and all browsers have it.
+  if (typeof document.execCommand === "function" && document.execCommand("insertText", false, text)) return;
+  area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
+  area.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 /** A text with line numbers; lines with problems are marked. Plain on purpose: no injected styles, any size. */
@@ -12,23 +20,30 @@ export function Editor({
   onChange,
   problems,
   label,
+  locked = false,
   ref,
 }: {
+  /** Its line ends stay what they are. */
   text: string;
   onChange: (text: string) => void;
   problems: readonly ProblemItem[];
   label: string;
+  /** Nothing can be typed for now. */
+  locked?: boolean;
   ref?: Ref<EditorHandle>;
 }) {
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLDivElement>(null);
-  const lines = text.split("\n").length;
+  // A text field knows one line end only. Another value than its own would be set anew at each render, and move the caret.
+  const returns = text.includes("\r\n");
+  const value = useMemo(() => text.replace(/\r\n?/g, "\n"), [text]);
+  const lines = value.split("\n").length;
 
   useImperativeHandle(ref, () => ({
     goTo(line, column) {
       const element = area.current;
       if (element === null) return;
-      const before = text.split("\n").slice(0, line - 1);
+      const before = value.split("\n").slice(0, line - 1);
       const at = before.reduce((sum, l) => sum + l.length + 1, 0) + column - 1;
       element.focus();
       element.setSelectionRange(at, at);
@@ -43,25 +58,23 @@ export function Editor({
       </div>
       <textarea
         ref={area}
-        value={text}
+        value={value}
+        readOnly={locked}
         aria-label={label}
         aria-invalid={problems.length > 0}
         spellCheck={false}
         autoCapitalize="off"
         autoComplete="off"
         wrap="off"
-        onChange={(e) => onChange(e.target.value)}
+        onChange={(e) => onChange(returns ? e.target.value.replaceAll("\n", "\r\n") : e.target.value)}
         onScroll={(e) => {
           if (gutter.current !== null) gutter.current.scrollTop = e.currentTarget.scrollTop;
         }}
         onKeyDown={(e) => {
           // Two spaces instead of leaving the field; Escape then Tab leaves it.
-          if (e.key === "Tab" && !e.shiftKey) {
+          if (e.key === "Tab" && !e.shiftKey && !e.ctrlKey && !e.altKey && !e.metaKey && !locked) {
             e.preventDefault();
-            const { selectionStart, selectionEnd } = e.currentTarget;
-            onChange(`${text.slice(0, selectionStart)}  ${text.slice(selectionEnd)}`);
-            const element = e.currentTarget;
-            requestAnimationFrame(() => element.setSelectionRange(selectionStart + 2, selectionStart + 2));
+            typeIn(e.currentTarget, "  ");
           }
           if (e.key === "Escape") e.currentTarget.blur();
         }}

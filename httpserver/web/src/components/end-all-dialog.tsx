@@ -20,6 +20,7 @@ export function EndAllDialog({
   return (
     <Dialog
       title={title}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => {
         setBusy(true);

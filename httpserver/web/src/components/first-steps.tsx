@@ -1,13 +1,18 @@
-import { useIsFetching, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { type Submitted, type User, askJson } from "../api/client";
+import { ApiError, type Submitted, type User, askJson, isSilence } from "../api/client";
 import { keys } from "../api/events";
-import { useSuggestions } from "../api/suggestions";
 import { EXAMPLE, EXAMPLE_IMAGE, EXAMPLE_TASK } from "../domain/example";
 import { freshId } from "../domain/id";
-import { Failure } from "./basics";
+import { Failure, Sentence } from "./basics";
+
+/** What was missing may have come meanwhile. */
+const AGAIN_MS = 15_000;
+
+/** Why the server refuses it, each problem once. */
+const why = (error: Error): string[] => (error instanceof ApiError && error.problems.length > 0 ? [...new Set(error.problems.map((one) => one.message))] : [error.message]);
 
 /** What an account without jobs can do first. The example runs by one press, and its log opens. */
 export function FirstSteps({ user }: { user: User }) {
@@ -17,9 +22,15 @@ export function FirstSteps({ user }: { user: User }) {
   const [error, setError] = useState<Error | null>(null);
   // One press is one job, even if its answer got lost and it is pressed again.
   const [requestId] = useState(freshId);
-  const images = useSuggestions(user.name, EXAMPLE_IMAGE).images;
-  const looking = useIsFetching({ queryKey: keys.images }) > 0;
-  const isThere = images.some((image) => image.value === EXAMPLE_IMAGE);
+  // The server alone knows whether it would run: with a runtime that takes any image, none has to be here.
+  const asked = useQuery({
+    // With the images: one that came is looked for at once.
+    queryKey: [...keys.images, "example", user.name],
+    queryFn: ({ signal }) => askJson<Submitted>("POST", "/jobs", { query: { dry_run: true }, json: EXAMPLE, signal, quiet: true }),
+    refetchInterval: ({ state }) => (state.status === "error" ? AGAIN_MS : false),
+    retry: false,
+  });
+  const refused = asked.isError && !isSilence(asked.error) ? why(asked.error) : null;
 
   const run = async (): Promise<void> => {
     setBusy(true);
@@ -40,19 +51,29 @@ export function FirstSteps({ user }: { user: User }) {
       <p>You have no jobs yet. Three steps to begin:</p>
       <ol>
         <li>
-          {isThere ? (
+          {asked.isSuccess ? (
             <>
               <button className="small" disabled={busy} onClick={() => void run()}>
                 Run the example
               </button>{" "}
               It counts to five in <code>{EXAMPLE_IMAGE}</code>, and its log opens.
             </>
-          ) : looking ? (
-            <>Looking for the image of the example …</>
+          ) : refused === null ? (
+            <>Looking whether the example would run …</>
           ) : (
             <>
-              The example needs the image <code>{EXAMPLE_IMAGE}</code>, which is not here. An admin can{" "}
-              <Link href="/help/images#base-images">make it</Link>. Until then go on with step 2.
+              The example would not run now:{" "}
+              {refused.map((sentence) => (
+                <span key={sentence}>
+                  <Sentence text={sentence} />{" "}
+                </span>
+              ))}
+              {refused.some((sentence) => sentence.includes(EXAMPLE_IMAGE)) && (
+                <>
+                  An admin can <Link href="/help/images#base-images">make</Link> this image.{" "}
+                </>
+              )}
+              Until then go on with step 2.
             </>
           )}
           {error && <Failure error={error} />}

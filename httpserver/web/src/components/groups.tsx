@@ -118,6 +118,7 @@ function GroupDialog({ group, onDone, onClose }: { group: Group | null; onDone: 
   return (
     <Dialog
       title={group === null ? "New group" : `Members of ${group.name}`}
+      busy={busy}
       onClose={onClose}
       onSubmit={save}
       actions={

@@ -44,5 +44,5 @@ function partsOf(name: string): Components {
 /** A page of the documentation. */
 export function HelpText({ name, text }: { name: string; text: string }) {
   const own = useMemo(() => partsOf(name), [name]);
-  return <Markdown text={text} own={own} />;
+  return <Markdown text={text} own={own} quiet />;
 }

@@ -1,14 +1,14 @@
-import { useCallback, useMemo, useState } from "react";
+import { Fragment, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { TimeoutAdvice } from "../api/client";
 import type { CodeField } from "../domain/draft";
-import { type JobForm, MOST_TASKS, type TaskForm, blankTask, emptyTask, removeTask, renameTask } from "../domain/form";
+import { type JobForm, MOST_TASKS, type TaskForm, addTask, blankTask, bound, placeOf, removeTask, renameTask, restoreTask } from "../domain/form";
 import { freshId } from "../domain/id";
 import type { Option } from "../domain/options";
 import type { Places } from "../domain/places";
 import { CodeFieldset } from "./code-field";
 import { Field } from "./form-field";
-import { TaskFields } from "./task-fields";
+import { TaskFields, short } from "./task-fields";
 
 const NO_ADVICE: readonly TimeoutAdvice[] = [];
 const ignore = (): void => undefined;
@@ -52,12 +52,34 @@ export function JobFields({
       onForm((old) => {
         const before = old.tasks.find((task) => task.key === fresh.key);
         const renamed = before !== undefined && before.name !== fresh.name ? renameTask(old, fresh.key, fresh.name) : old;
-        return { ...renamed, tasks: renamed.tasks.map((task) => (task.key === fresh.key ? fresh : task)) };
+        const tasks = renamed.tasks.map((task) => (task.key === fresh.key ? { ...fresh, needs: before?.needs === fresh.needs ? task.needs : fresh.needs } : task));
+        // A need that was just chosen means the task that is called so now.
+        return before === undefined || before.needs === fresh.needs ? { ...renamed, tasks } : bound({ ...renamed, tasks });
       }),
     [onForm],
   );
+  // A name on the way to another one binds nobody: a finished name does.
+  const latest = useRef(form);
+  useEffect(() => void (latest.current = form), [form]);
+  const onNamed = useCallback(() => {
+    if (bound(latest.current) !== latest.current) onForm(bound);
+  }, [onForm]);
   const onShared = useCallback((fresh: TaskForm) => onForm((old) => ({ ...old, defaults: fresh })), [onForm]);
-  const onRemove = useCallback((task: TaskForm) => onForm((old) => removeTask(old, task.key)), [onForm]);
+  // They last as long as this form of the file.
+  const [removed, setRemoved] = useState<readonly { readonly before: JobForm; readonly task: TaskForm }[]>([]);
+  const onRemove = useCallback(
+    (task: TaskForm) => {
+      setRemoved((old) => [...old, { before: latest.current, task }]);
+      onForm((old) => removeTask(old, task.key));
+    },
+    [onForm],
+  );
+  const gone = removed.at(-1);
+  const undo = (): void => {
+    if (gone === undefined) return;
+    setRemoved((old) => old.slice(0, -1));
+    onForm((old) => restoreTask(old, gone.before, gone.task.key));
+  };
   const look = useCallback((task: TaskForm) => onLook(task.key), [onLook]);
   const common = { places, images, datasets, onImageText };
   const priorities = ["low", "normal", ...(mayUseHigh ? ["high"] : [])];
@@ -65,6 +87,16 @@ export function JobFields({
   const text = (field: "name" | "priority") => (e: { target: { value: string } }) =>
     onForm((old) => ({ ...old, [field]: e.target.value, loose: old.loose.filter((one) => one !== field) }));
   const full = form.tasks.length >= MOST_TASKS;
+  // It stands where the task stood: behind the nearest of those above it.
+  const place = gone === undefined ? -1 : placeOf(form, gone.before, gone.task.key);
+  const undoing = gone !== undefined && (
+    <p className="hint" role="status">
+      Task <bdi>{short(gone.task.name) || "without a name"}</bdi> was removed{gone.task.comments ? " with its comments in the file" : ""}.{" "}
+      <button type="button" className="small" disabled={full} autoFocus key={gone.task.key} onClick={undo}>
+        Undo
+      </button>
+    </p>
+  );
   return (
     <div>
       <div className="fields">
@@ -87,31 +119,32 @@ export function JobFields({
       {(sharing || shares(defaults)) && (
         <TaskFields {...common} shared task={defaults ?? blankTask("defaults")} defaults={null} names={[]} removable={false} advice={undefined} onChange={onShared} onRemove={ignore} onLook={ignore} />
       )}
-      {form.tasks.map((task) => (
-        <TaskFields
-          {...common}
-          key={task.key}
-          task={task}
-          defaults={defaults}
-          names={names}
-          removable={form.tasks.length > 1}
-          advice={advice.find((one) => one.tasks.includes(task.name))}
-          onChange={onTask}
-          onRemove={onRemove}
-          onLook={look}
-        />
+      {form.tasks.map((task, index) => (
+        <Fragment key={task.key}>
+          {index === place && undoing}
+          <TaskFields
+            {...common}
+            task={task}
+            defaults={defaults}
+            names={names}
+            removable={form.tasks.length > 1}
+            advice={advice.find((one) => one.tasks.includes(task.name))}
+            onChange={onTask}
+            onNamed={onNamed}
+            onRemove={onRemove}
+            onLook={look}
+          />
+        </Fragment>
       ))}
+      {place === form.tasks.length && undoing}
       <div className="actions">
         <button
           type="button"
           disabled={full}
-          onClick={() =>
-            onForm((old) => {
-              const last = old.tasks.at(-1);
-              const fresh = emptyTask(freshId(), `task-${old.tasks.length + 1}`, last?.image);
-              return { ...old, tasks: [...old.tasks, { ...fresh, needs: last ? [{ task: last.name, on: "success" }] : [] }] };
-            })
-          }
+          onClick={() => {
+            const key = freshId();
+            onForm((old) => addTask(old, key));
+          }}
         >
           Add a task
         </button>

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useContext, useEffect, useState } from "react";
 
 import type { Attempt, LogStream } from "../api/client";
 import { keys } from "../api/events";
 import { logSize } from "../api/log";
 import { size } from "../domain/format";
 import { STREAMS, type Sizes, firstStream, sizesOf, streamText } from "../domain/streams";
+import { JobGone } from "./job-notes";
 import { LogView } from "./log-view";
 
 /** How often the sizes of logs that grow are asked for. */
@@ -32,9 +33,11 @@ export function LogTabs({
   onChoose: (stream: LogStream) => void;
 }) {
   const ended = attempt !== undefined && attempt.ended_at !== null;
+  // Of a deleted job every log would be empty, and another one would come in the place of the one that is read.
+  const gone = useContext(JobGone);
   const asked = useQuery({
     queryKey: keys.logSizes(job, task, number, ended),
-    enabled: mayRead,
+    enabled: mayRead && !gone,
     refetchInterval: ended ? false : SIZES_MS,
     retry: false,
     queryFn: async ({ signal }): Promise<Sizes> => {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { LogStream } from "../api/client";
 import { type Drawn, button, drawn, press, until } from "../testing";
+import { JobGone } from "./job-notes";
 import { LogTabs } from "./log-tabs";
 import { LogView } from "./log-view";
 
@@ -128,5 +129,25 @@ describe("the logs of a task", () => {
     await until(() => expect(shown()).toContain("epoch 1"));
     expect(tab("stdout")?.textContent).not.toContain("●");
     expect(tab("stderr")?.textContent).not.toContain("●");
+  });
+
+  it("stay as they are where the job was deleted, and one that was not read says where it is", async () => {
+    const asked = serve({ both: bytes("epoch 1\n"), stdout: bytes("epoch 1\n"), stderr: bytes(""), platform: bytes("started\n") });
+    const attempt = { number: 1, state: "FAILED", ended_at: 5, stdout_bytes: 8, stderr_bytes: 0 } as never;
+    const tabs = (gone: boolean, chosen: LogStream | null): React.ReactNode => (
+      <JobGone value={gone}>
+        <LogTabs job="j1" task="t" number={1} attempt={attempt} chosen={chosen} mayRead onChoose={() => undefined} />
+      </JobGone>
+    );
+    page = await drawn(tabs(false, null));
+    await until(() => expect(shown()).toContain("epoch 1"));
+    serve({});
+    await page.draw(tabs(true, null));
+    const before = asked.length;
+    await page.client.invalidateQueries();
+    expect([shown(), asked.length]).toEqual(["epoch 1\n", before]);
+    expect(document.querySelector(".log-state")?.textContent).toBe("deleted");
+    await page.draw(tabs(true, "platform"));
+    await until(() => expect(shown()).toBe("The job was deleted, and its logs with it."));
   });
 });

@@ -1,10 +1,11 @@
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import { ApiError } from "../api/client";
 import { follow as followLog } from "../api/link";
 import { type LogPlace, type LogState, findLine, logUrl, readLog } from "../api/log";
 import { size } from "../domain/format";
 import { type LogLine, LogText } from "../domain/logtext";
+import { JobGone } from "./job-notes";
 import { LogLines } from "./log-lines";
 import { showsTimes, useLineTimes } from "./log-times";
 
@@ -43,6 +44,7 @@ interface Anchor {
  */
 export function LogView({ place, expected = null }: { place: LogPlace; expected?: number | null }) {
   const { job, task, attempt, stream } = place;
+  const jobGone = useContext(JobGone);
   const [lines, setLines] = useState<readonly LogLine[]>([]);
   const [state, setState] = useState<LogState>("none");
   const [sentence, setSentence] = useState("");
@@ -133,7 +135,7 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
     const atLine = async (line: number): Promise<void> => {
       const found = await findLine(where, { line }, stop.signal);
       const start = Math.max(0, found.offset - BEFORE_BYTES);
-      const part = await readLog(where, start, found.offset + PIECE_BYTES, stop.signal);
+      const part = await readLog(where, start, found.size === 0 ? start : found.offset + PIECE_BYTES, stop.signal);
       if (stop.signal.aborted) return;
       const opened = new LogText(part.offset);
       opened.add(part.data, "start");
@@ -299,7 +301,7 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
     <section className={full ? "log full" : "log"} aria-label={`Log of ${task}, ${stream}`}>
       <div className="log-bar">
         <span className={`log-state ${state}`} role="status">
-          {sentence || stateText[state]}
+          {jobGone ? "deleted" : sentence || stateText[state]}
         </span>
         <label>
           <input type="checkbox" checked={follow} onChange={(e) => (e.target.checked ? toEnd() : setFollow(false))} /> follow
@@ -374,7 +376,7 @@ export function LogView({ place, expected = null }: { place: LogPlace; expected?
         <LogLines lines={lines} first={first} marked={marked} times={withTimes ? times : null} />
         {lines.length === 0 && (
           <p className="empty">
-            {gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : state === "reconnecting" ? "The log can’t be read now. It is asked for again." : "Nothing printed yet."}
+            {jobGone ? "The job was deleted, and its logs with it." : gone ? `This log had ${size(expected)} and is not there any more: logs are removed after a while.` : state === "ended" ? "It printed nothing." : state === "reconnecting" ? "The log can’t be read now. It is asked for again." : "Nothing printed yet."}
           </p>
         )}
       </div>

@@ -26,12 +26,12 @@ export const parts: Components = {
 /**
  * What somebody wrote, as Markdown; markup in it stays text, and only http, https and mailto links lead anywhere.
  *
- * `own` shows some parts in another way.
+ * `own` shows some parts in another way; with `quiet` markup and comments, which are for who writes the text, are left out.
  */
-export default function Markdown({ text, own }: { text: string; own?: Components }) {
+export default function Markdown({ text, own, quiet = false }: { text: string; own?: Components; quiet?: boolean }) {
   return (
     <div className="markdown">
-      <ReactMarkdown remarkPlugins={[remarkGfm]} components={own ?? parts}>
+      <ReactMarkdown remarkPlugins={[remarkGfm]} skipHtml={quiet} components={own ?? parts}>
         {text}
       </ReactMarkdown>
     </div>

@@ -100,6 +100,7 @@ export function MoreTime({
   return (
     <Dialog
       title={`More time for ${task}`}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => void send(false)}
       actions={

@@ -42,6 +42,7 @@ export function NameDialog({
   return (
     <Dialog
       title={title}
+      busy={busy}
       onClose={onClose}
       onSubmit={save}
       actions={

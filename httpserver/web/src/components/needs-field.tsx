@@ -26,11 +26,12 @@ export function NeedsField({
       <span>Needs</span>
       {needs.map((need, i) => {
         const problems = problemsAt(need.task);
+        const called = need.task || "a task without a name";
         return (
           <span className={problems.length > 0 ? "chip wrong" : "chip"} key={`${i} ${need.task}`}>
-            <bdi>{need.task}</bdi>
+            <bdi>{called}</bdi>
             <select
-              aria-label={`How ${need.task} must end`}
+              aria-label={`How ${called} must end`}
               value={need.on}
               {...aria(problems, `${id}-${i}`)}
               onChange={(e) => onChange(needs.map((n, j) => (j === i ? { ...n, on: e.target.value as NeedOn } : n)))}
@@ -39,7 +40,7 @@ export function NeedsField({
               <option value="failure">failure</option>
               <option value="any">any end</option>
             </select>
-            <button type="button" aria-label={`Does not need ${need.task}`} onClick={() => onChange(needs.filter((_, j) => j !== i))}>
+            <button type="button" aria-label={`Does not need ${called}`} onClick={() => onChange(needs.filter((_, j) => j !== i))}>
               ×
             </button>
             <Messages problems={problems} id={`${id}-${i}`} />

@@ -53,6 +53,7 @@ export function PublishDialog({
   return (
     <Dialog
       title={again ? `Publish a new version of ${firstName}` : "Publish as dataset"}
+      busy={busy}
       onClose={onClose}
       onSubmit={() => publish(false)}
       actions={

@@ -1,6 +1,6 @@
 import { useId } from "react";
 
-import { AS_CONFIGURED, NO_LIMIT, quotaBytes, quotaText } from "../domain/quota";
+import { AS_CONFIGURED, NO_LIMIT, NO_LIMIT_CHOICE, quotaBytes, quotaText } from "../domain/quota";
 import { Field } from "./field";
 
 export type QuotaKind = "configured" | "none" | "size";
@@ -43,7 +43,7 @@ export function QuotaChoice({
     <fieldset className="radios">
       <legend>The personal space may hold</legend>
       {choice("configured", "what is configured for all")}
-      {choice("none", "as much as there is room for")}
+      {choice("none", NO_LIMIT_CHOICE)}
       {choice("size", "this much:")}
       {state.kind === "size" && (
         <Field label="Quota" at="/quota_bytes" error={error} wrong={tried && typeof wanted === "string" ? wanted : ""} hint="For instance 50GiB or 1TB.">

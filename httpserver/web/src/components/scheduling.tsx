@@ -7,6 +7,7 @@ import { span } from "../domain/format";
 import { disciplineDoes, disciplines, policies, policyDoes, promises } from "../domain/scheduling";
 import { Failure } from "./basics";
 import { Dialog } from "./dialog";
+import { HelpLink } from "./help-link";
 import { tell } from "./toasts";
 import { Told } from "./told";
 import { When } from "./when";
@@ -36,9 +37,9 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
       ))}
       <dl className="facts-list">
         <Fact name="Policy (who goes first)" value={policy} does={policyDoes(policy)} by={scheduling.policy_set_by} at={scheduling.policy_set_at}
-          configured={scheduling.configured_policy} now={now} />
+          configured={scheduling.configured_policy} now={now} admin={admin} />
         <Fact name="Overtaking rule (who may start before whom)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
-          at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} />
+          at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} admin={admin} />
       </dl>
       {scheduling.promises === "late" && (
         <p className="note">
@@ -61,7 +62,8 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
   );
 }
 
-function Fact({ name, value, does, by, at, configured, now }: {
+/** In plain words; the word of the configuration is for those who set it, and shows to others when pointed at. */
+function Fact({ name, value, does, by, at, configured, now, admin }: {
   name: string;
   value: string;
   does: string;
@@ -69,13 +71,19 @@ function Fact({ name, value, does, by, at, configured, now }: {
   at: number | null;
   configured: string;
   now: number;
+  admin: boolean;
 }) {
   return (
     <div>
       <dt>{name}</dt>
       <dd>
-        <code>{value}</code>
-        {does && <> – {does}</>}
+        {does ? <span title={`Its word in settings: ${value}`}>{does}</span> : <code>{value}</code>} <HelpLink topic="order" />
+        {does && admin && (
+          <span className="note">
+            {" "}
+            Its word: <code>{value}</code>.
+          </span>
+        )}
         {by !== null && (
           <span className="note">
             {" "}
@@ -85,7 +93,7 @@ function Fact({ name, value, does, by, at, configured, now }: {
                 , <When at={at} now={now} distance={false} />
               </>
             )}
-            ; configured: <code>{configured}</code>.
+            ; configured: <code title={policyDoes(configured) || disciplineDoes(configured)}>{configured}</code>.
           </span>
         )}
       </dd>
@@ -151,6 +159,7 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
   return (
     <Dialog
       title={back ? "Back to what is configured?" : sure ? "Change the order of the queue?" : "What orders the queue"}
+      busy={busy}
       onClose={onClose}
       onSubmit={save}
       actions={

@@ -55,6 +55,7 @@ export function ShareDialog({
   return (
     <Dialog
       title={`Share ${what}`}
+      busy={busy}
       onClose={onClose}
       onSubmit={save}
       actions={

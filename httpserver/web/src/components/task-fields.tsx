@@ -31,13 +31,15 @@ interface Props {
   /** What is typed for an image, for suggestions. */
   readonly onImageText: (text: string) => void;
   readonly onChange: (task: TaskForm) => void;
+  /** Its name is typed to the end. */
+  readonly onNamed?: () => void;
   readonly onRemove: (task: TaskForm) => void;
   /** Some field of it is looked at. */
   readonly onLook: (task: TaskForm) => void;
 }
 
 /** Of a name that goes on for ever the beginning. */
-const short = (name: string): string => (name.length > 80 ? `${name.slice(0, 77)}...` : name);
+export const short = (name: string): string => (name.length > 80 ? `${name.slice(0, 77)}...` : name);
 
 const HELP: { readonly [key: string]: Topic } = {
   timeout: "timeout",
@@ -110,7 +112,7 @@ export function PlainInput({
 
 /** One task of the form, or what all tasks share. */
 export const TaskFields = memo(function TaskFields({
-  task, defaults, shared = false, names, places, removable, images, datasets, advice, onImageText, onChange, onRemove, onLook,
+  task, defaults, shared = false, names, places, removable, images, datasets, advice, onImageText, onChange, onNamed, onRemove, onLook,
 }: Props) {
   const imageField = useId();
   const set = (part: Partial<TaskForm>): void => onChange(edited(task, part));
@@ -142,7 +144,7 @@ export const TaskFields = memo(function TaskFields({
       <div className="fields">
         {!shared && (
           <Field label="Task name" problems={at("name")} fixed={why("name")}>
-            {(about) => <input value={task.name} readOnly={why("name") !== undefined} onChange={(e) => set({ name: e.target.value })} required {...about} />}
+            {(about) => <input value={task.name} readOnly={why("name") !== undefined} onChange={(e) => set({ name: e.target.value })} onBlur={onNamed} required {...about} />}
           </Field>
         )}
         <div className={at("image").length > 0 ? "field wrong" : "field"}>

@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
-import { type Token, own, ownKeys } from "../api/accounts";
+import { type Token, type TokenMade, own, ownKeys } from "../api/accounts";
 import { Empty, useNow } from "./basics";
 import { DeleteDialog } from "./delete-dialog";
 import { Field, OtherFailure } from "./field";
@@ -23,7 +23,7 @@ export function Tokens() {
   const client = useQueryClient();
   const [name, setName] = useState("");
   const [life, setLife] = useState(2);
-  const [made, setMade] = useState<{ readonly name: string; readonly token: string } | null>(null);
+  const [made, setMade] = useState<readonly TokenMade[]>([]);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const [deleting, setDeleting] = useState<Token | null>(null);
@@ -39,7 +39,8 @@ export function Tokens() {
     own
       .makeToken(name.trim(), LIVES[life]?.[1] ?? null)
       .then((fresh) => {
-        setMade({ name: fresh.name, token: fresh.token });
+        // One that nobody has taken yet stays beside it: it is shown nowhere again.
+        setMade((before) => [...before, fresh]);
         setName("");
         changed();
       }, setError)
@@ -54,21 +55,21 @@ export function Tokens() {
       <Trouble of={list} />
       {list.isSuccess && rows.length === 0 && <Empty>You have no tokens.</Empty>}
       {rows.length > 0 && <HeldTable label="Tokens" rows={rows} now={now} action="Delete …" onEnd={(row) => setDeleting(row as Token)} />}
-      {made !== null && (
-        <Once what={`The token ${made.name} is made.`} secret={made.token}>
+      {made.map((one) => (
+        <Once key={one.id} what={`The token ${one.name} is made.`} secret={one.token}>
           <p className="note">
             The command line takes it in the variable <code>HEADWAY_TOKEN</code>. Other programs send the header <code>Authorization: Bearer …</code>
           </p>
-          <button type="button" className="small" onClick={() => setMade(null)}>
+          <button type="button" className="small" onClick={() => setMade((before) => before.filter((other) => other.id !== one.id))}>
             I have it
           </button>
         </Once>
-      )}
+      ))}
       <form aria-label="Make a token" onSubmit={make} autoComplete="off">
         <div className="fields">
           <Field label="What it is for" at="/name" error={error}>
             {(props) => (
-              <input {...props} value={name} maxLength={100} required placeholder="nightly runs" autoComplete="off" onChange={(e) => setName(e.target.value)} />
+              <input {...props} value={name} required placeholder="nightly runs" autoComplete="off" onChange={(e) => setName(e.target.value)} />
             )}
           </Field>
           <Field label="Ends" at="/expires_in_s" error={error}>

@@ -5,7 +5,7 @@ import type { Attempt, JobDetail, Task } from "../api/client";
 import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from "../api/events";
 import { moment, size, span, ulimits } from "./format";
 import { INPUTS } from "../api/generated/task-fields";
-import { type JobForm, edited, emptyTask, holding, numberOrText, removeTask, renameTask, told } from "./form";
+import { type JobForm, addTask, bound, edited, emptyTask, holding, numberOrText, removeTask, renameTask, restoreTask, told } from "./form";
 import { placeOf, placed } from "./places";
 import { textOf } from "./write-form";
 import { zone } from "./zone";
@@ -107,9 +107,52 @@ describe("the form", () => {
   });
 
   it("keeps needs right when a task is renamed or removed", () => {
-    expect(renameTask(diamond, "1", "z").tasks[1]?.needs).toEqual([{ task: "z", on: "success" }]);
+    expect(renameTask(diamond, "1", "z").tasks[1]?.needs).toEqual([{ task: "z", on: "success", key: "1" }]);
     const left = removeTask(diamond, "1");
     expect(left.tasks.map((t) => t.needs)).toEqual([[], []]);
+  });
+
+  const job = (...tasks: [string, string, ...string[]][]): JobForm => ({
+    ...diamond,
+    tasks: tasks.map(([key, name, ...needs]) => ({ ...emptyTask(key, name), needs: needs.map((task) => ({ task, on: "success" as const })) })),
+  });
+  const typed = (form: JobForm, key: string, ...names: string[]): JobForm => names.reduce((old, name) => renameTask(old, key, name), form);
+  const needsOf = (form: JobForm): string[][] => form.tasks.map((task) => task.needs.map((need) => need.task));
+
+  it("a need follows its task, and a name on the way of another one rewires nobody", () => {
+    const start = job(["1", "task-1"], ["2", "task-12"], ["3", "c", "task-1", "nobody"]);
+    const after = typed(start, "2", "task-1", "task-13");
+    expect(needsOf(after)).toEqual([[], [], ["task-1", "nobody"]]);
+    expect(needsOf(typed(after, "1", "task-", "task", "", "p", "prepare"))[2]).toEqual(["prepare", "nobody"]);
+    // Two of one name for a while: each keeps those that need it.
+    expect(needsOf(typed(typed(start, "2", "task-1"), "1", "first"))[2]).toEqual(["first", "nobody"]);
+    // A name on the way is not what was meant; one that stays is.
+    expect(needsOf(typed(start, "2", "nobod", "nobody", "nobody-2"))[2]).toEqual(["task-1", "nobody"]);
+    expect(needsOf(typed(bound(typed(start, "2", "nobody")), "2", "somebody"))[2]).toEqual(["task-1", "somebody"]);
+  });
+
+  it("removing one of two tasks of one name leaves what needs the other", () => {
+    const collided = typed(job(["1", "a"], ["2", "b"], ["3", "c", "a", "b"]), "2", "a");
+    expect(needsOf(removeTask(collided, "1"))).toEqual([[], ["a"]]);
+    expect(needsOf(removeTask(job(["1", "a"], ["2", "a"], ["3", "c", "a"]), "1"))).toEqual([[], ["a"]]);
+    expect(needsOf(removeTask(removeTask(job(["1", "a"], ["2", "a"], ["3", "c", "a"]), "1"), "2"))).toEqual([[]]);
+  });
+
+  it("a removed task comes back with what needed it, and what was done since stays", () => {
+    const start = bound(job(["1", "a"], ["2", "b", "a"], ["3", "c", "a", "b"]));
+    for (const key of ["1", "2", "3"]) expect(restoreTask(removeTask(start, key), start, key)).toEqual(start);
+    const since = typed(removeTask(start, "1"), "2", "bee");
+    expect(restoreTask(since, start, "1").tasks.map((task) => [task.name, ...task.needs.map((need) => need.task)])).toEqual([["a"], ["bee", "a"], ["c", "a", "bee"]]);
+    const renamed = typed(removeTask(start, "3"), "1", "z");
+    expect(needsOf(restoreTask(renamed, start, "3"))[2]).toEqual(["z", "b"]);
+    expect(needsOf(restoreTask(removeTask(renamed, "1"), start, "3"))).toEqual([[], ["b"]]);
+  });
+
+  it("a new task has a name of its own", () => {
+    const left = removeTask(job(["1", "task-1"], ["2", "task-2"], ["3", "task-3"]), "1");
+    const added = addTask(left, "new").tasks.at(-1);
+    expect([added?.name, added?.needs]).toEqual(["task-4", [{ task: "task-3", on: "success", key: "3" }]]);
+    expect(addTask(job(), "new").tasks[0]).toMatchObject({ name: "task-1", needs: [] });
   });
 
   it.each([

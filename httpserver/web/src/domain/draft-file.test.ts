@@ -112,6 +112,18 @@ describe("a file in the form", () => {
     expect(text).toContain("# the end");
   });
 
+  it("the first task's comment goes with it; what is said of the list stays, and a trip keeps an emptied name's needs", () => {
+    const two = (head: string): string => `tasks:${head}  - name: a\n  - name: b\n`;
+    const without = (head: string): string => changed(two(head), (form) => removeTask(form, "file-0"));
+    expect(without("\n  # the first\n  # of two\n")).toBe("tasks:\n  - name: b\n");
+    expect(without(" # all\n  # the first\n")).toBe("tasks: # all\n  - name: b\n");
+    expect(without("\n  # all\n\n  # the first\n")).toBe("tasks:\n  # all\n\n  - name: b\n");
+    expect(without("\n  # all\n\n")).toBe("tasks:\n  # all\n\n  - name: b\n");
+    expect([formOf(two("\n  # the first\n")), formOf(two(" # all\n"))].map((form) => form.tasks[0]?.comments)).toEqual([true, undefined]);
+    const emptied = changed("tasks:\n  - name: a\n  - name: b\n    needs: [a]\n", (form) => renameTask(form, "file-0", ""));
+    expect(parse(changed(emptied, (form) => renameTask(form, "file-0", "z")))).toEqual({ tasks: [{ name: "z" }, { name: "b", needs: ["z"] }] });
+  });
+
   it("keeps what stands beside in another layout", () => {
     const text = "name:   x   # n\ntasks:\n- name: a     # first\n  command: 'true'\n\n\n- name: b\n  retries: 010\n";
     expect(changed(text, (form) => withTask(form, 1, { image: "img" }))).toBe("name:   x   # n\ntasks:\n- name: a     # first\n  command: 'true'\n\n\n- name: b\n  image: img\n  retries: 010\n");

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 
-import { type Draft, draftOf, fileOf, forgetDraft, loadDraft, newDraft, saveDraft, untouched, withTaken } from "./draft";
+import { type Draft, asideOf, draftOf, fileOf, forgetDraft, loadDraft, newDraft, replacing, saveDraft, takenBack, untouched, withTaken, withoutAside } from "./draft";
 import { forgetTaken, takeIntoDraft, taken } from "./take";
 
 const [OLD, OLDER, NEW] = ["headway.draft.3.ann", "headway.draft.2.ann", "headway.draft.4.ann"];
@@ -101,6 +101,40 @@ describe("a draft", () => {
     expect(loadDraft("ann").told).toContain("newer version");
     expect(loadDraft("cid").told).toBe("");
     expect(sessionStorage.getItem("headway.draft.7.ann")).toBe("{}");
+  });
+
+  it("that makes room is put aside, and so are those before it, up to five", () => {
+    let draft = newDraft();
+    for (let i = 1; i <= 4; i++) draft = replacing({ ...typed(draft), text: `name: ${i}\n`, form: null }, `name: opened ${i}\n`);
+    expect(asideOf(draft)).toEqual(["name: 4\n", "name: 3\n", "name: 2\n", "name: 1\n"]);
+    expect(asideOf(replacing(draft, "name: z\n"))).toEqual(asideOf(draft)); // nothing was written into it
+    // One that was taken back has no other copy: it goes aside like any that was written.
+    const back = takenBack(draft, 1);
+    expect([back.text, asideOf(back)]).toEqual(["name: 3\n", ["name: opened 4\n", "name: 4\n", "name: 2\n", "name: 1\n"]]);
+    expect(asideOf(replacing(back, "name: z\n"))).toEqual(["name: 3\n", "name: opened 4\n", "name: 4\n", "name: 2\n", "name: 1\n"]);
+    expect(saveDraft("ann", back)).toBe("all");
+    expect(loadDraft("ann").draft).toEqual(back);
+    expect(asideOf(withoutAside(back, 0))).toEqual(["name: 4\n", "name: 2\n", "name: 1\n"]);
+    expect(asideOf(takenBack(withoutAside(withoutAside(withoutAside(back, 0), 0), 0), 0))).toEqual(["name: 3\n"]);
+    // Of one of before, nothing but what was put aside is known.
+    expect(takenBack({ ...back, cloneOf: "j1" }, 0).cloneOf).toBeUndefined();
+  });
+
+  it("that is too large leaves no older one behind, and goes before what was put aside", () => {
+    const room = 10_000;
+    const set = Storage.prototype.setItem;
+    const full = vi.spyOn(Storage.prototype, "setItem").mockImplementation(function (this: Storage, key: string, value: string) {
+      if (value.length > room) throw new DOMException("full", "QuotaExceededError");
+      set.call(this, key, value);
+    });
+    const [small, large, whole] = [1000, 6000, 20_000].map((length) => `name: ${"x".repeat(length)}\n`) as [string, string, string];
+    expect(saveDraft("ann", draftOf(large, { asText: true }))).toBe("all"); // not a second copy of it as its beginning
+    const draft = replacing({ ...draftOf(small, { asText: true, aside: large }), origin: "" }, large.replace("x", "y"));
+    expect(saveDraft("ann", draft)).toBe("some");
+    expect(asideOf(loadDraft("ann").draft)).toEqual([small]);
+    expect(saveDraft("ann", draftOf(whole, { asText: true }))).toBe("none");
+    expect(loadDraft("ann").draft.form?.name).toBe("my job");
+    full.mockRestore();
   });
 
   it("takes what was looked at as its first task's, or says why not", () => {

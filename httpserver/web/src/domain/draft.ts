@@ -1,6 +1,6 @@
 /** What is being written, kept for this tab: a reload, a sign-in or a wrong click loses nothing. */
 import { INPUTS } from "../api/generated/task-fields";
-import { type JobForm, type TaskForm, blankTask, edited, emptyTask } from "./form";
+import { type JobForm, type TaskForm, blankTask, bound, edited, emptyTask } from "./form";
 import { freshId } from "./id";
 import { fromOldDraft } from "./old-draft";
 import { readForm } from "./read-form";
@@ -21,10 +21,12 @@ export interface Draft {
   readonly text: string;
   /** The form of it, with what was changed there since; null: it is seen as text. */
   readonly form: JobForm | null;
-  /** As it was begun: nothing is lost if it is still that. */
+  /** A mark of it as it was begun: nothing is lost if it is still that. */
   readonly origin: string;
   /** Another file that had to make room for this one; empty: none. */
   readonly aside: string;
+  /** Those that were put aside before it, the last of them first. */
+  readonly older?: readonly string[];
   readonly code: CodeField | null;
   /** The job whose file this began with: a reload keeps what was changed since. */
   readonly cloneOf?: string;
@@ -48,12 +50,55 @@ export interface Loaded {
 /** The file that would be submitted now. */
 export const fileOf = (draft: Draft): string => (draft.form === null ? draft.text : carried(draft.text, draft.form));
 
-export const untouched = (draft: Draft): boolean => fileOf(draft) === draft.origin;
+export function untouched(draft: Draft): boolean {
+  const file = fileOf(draft);
+  return markOf(file) === draft.origin || file === draft.origin;
+}
+
+/** Stands for a file without keeping it a second time: its length and a sum of 53 bits. */
+function markOf(text: string): string {
+  let [a, b] = [0xdeadbeef, 0x41c6ce57];
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    a = Math.imul(a ^ code, 0x9e3779b1);
+    b = Math.imul(b ^ code, 0x5f356495);
+  }
+  return `${text.length}:${(((b >>> 0) & 0x1fffff) * 2 ** 32 + (a >>> 0)).toString(36)}`;
+}
 
 /** A draft of a file, as a form where it can have one. */
 export function draftOf(text: string, { asText = false, aside = "" }: { asText?: boolean; aside?: string } = {}): Draft {
-  return { text, form: asText ? null : readForm(text).form, origin: text, aside, code: null, requestId: freshId() };
+  return { text, form: asText ? null : readForm(text).form, origin: markOf(text), aside, code: null, requestId: freshId() };
 }
+
+/** Nothing was ever written into it, nor opened. */
+export const isBlank = (draft: Draft): boolean => fileOf(draft) === newDraft().text;
+
+/** So many drafts are put aside at most; the next one takes the place of the oldest. */
+export const MOST_ASIDE = 5;
+
+/** All that were put aside, the last one first. */
+export const asideOf = (draft: Draft): readonly string[] => (draft.aside === "" ? [] : [draft.aside, ...(draft.older ?? [])]);
+
+function withAside(draft: Draft, files: readonly string[]): Draft {
+  const { older: _, ...rest } = draft;
+  const [aside = "", ...older] = [...new Set(files)].filter((file) => file !== "").slice(0, MOST_ASIDE);
+  return { ...rest, aside, ...(older.length === 0 ? {} : { older }) };
+}
+
+/** A file in the place of the draft, which is put aside if anything was written into it. */
+export const replacing = (old: Draft, text: string): Draft =>
+  withAside(draftOf(text, { asText: true }), untouched(old) ? asideOf(old) : [fileOf(old), ...asideOf(old)]);
+
+/** One that was put aside, in the place of the draft, which goes aside for it. No other copy of it is left, so it counts as written. */
+export function takenBack(old: Draft, index: number): Draft {
+  const files = asideOf(old);
+  const text = files[index];
+  if (text === undefined) return old;
+  return { ...withAside(draftOf(text, { asText: true }), [fileOf(old), ...files.filter((_, i) => i !== index)]), origin: "" };
+}
+
+export const withoutAside = (old: Draft, index: number): Draft => withAside(old, asideOf(old).filter((_, i) => i !== index));
 
 export function newDraft(): Draft {
   const tasks = [emptyTask("new", "task-1", "base/python:1")];
@@ -93,7 +138,7 @@ function movedDraft(user: string): Draft | "unread" | null {
   if (old === null) return "unread";
   const draft = { ...draftOf(old.text, { asText: old.asText, aside: old.aside }), origin: "", code: old.code, requestId: old.requestId };
   // It stays in the old place if there is no room in the new one.
-  if (saveDraft(user, draft)) sessionStorage.removeItem(from);
+  if (saveDraft(user, draft) === "all") sessionStorage.removeItem(from);
   return draft;
 }
 
@@ -140,7 +185,7 @@ function readDraft(json: string): Draft | null {
     return null;
   }
   if (!isObject(found) || found["version"] !== VERSION) return null;
-  const { text, form, origin, aside, code, cloneOf, requestId } = found;
+  const { text, form, origin, aside, older, code, cloneOf, requestId } = found;
   if (typeof text !== "string" || typeof origin !== "string" || typeof aside !== "string" || typeof requestId !== "string") return null;
   if (form !== null && (!isForm(form) || readForm(text).form === null)) return null;
   const known = isObject(code) && typeof code["digest"] === "string" ? (code as unknown as CodeField) : null;
@@ -149,27 +194,40 @@ function readDraft(json: string): Draft | null {
     form: form === null ? null : completed(form),
     origin,
     aside,
+    ...(isTexts(older) ? { older: older as string[] } : {}),
     code: known,
     ...(typeof cloneOf === "string" ? { cloneOf } : {}),
     requestId,
   };
 }
 
-/** A page that came since may have more inputs. */
+/** A page that came since may have more inputs, and binds needs to their tasks. */
 function completed(form: JobForm): JobForm {
   const whole = (task: TaskForm): TaskForm => ({ ...blankTask(task.key), ...task });
-  return { ...form, defaults: form.defaults && whole(form.defaults), tasks: form.tasks.map(whole) };
+  return bound({ ...form, defaults: form.defaults && whole(form.defaults), tasks: form.tasks.map(whole) });
 }
 
-/** Whether it was kept. */
-export function saveDraft(user: string, draft: Draft): boolean {
-  try {
-    sessionStorage.setItem(slot(user), JSON.stringify({ version: VERSION, ...draft }));
-    return true;
-  } catch {
-    // Storage is full or forbidden: the draft then lives as long as the page.
-    return false;
+/** What of a draft was kept: all of it, it without some of those put aside, or nothing. */
+export type Kept = "all" | "some" | "none";
+
+/** Keeps the draft for a reload, if need be without the oldest of those put aside. What can't be kept leaves no older state behind. */
+export function saveDraft(user: string, draft: Draft): Kept {
+  const aside = asideOf(draft);
+  for (let left = aside.length; left >= 0; left--) {
+    try {
+      sessionStorage.setItem(slot(user), JSON.stringify({ version: VERSION, ...(left === aside.length ? draft : withAside(draft, aside.slice(0, left))) }));
+      return left === aside.length ? "all" : "some";
+    } catch {
+      // Storage is full or forbidden: with less of it once more.
+    }
   }
+  try {
+    // What is kept there is older than what is on the page: it would come back as if nothing was typed since.
+    sessionStorage.removeItem(slot(user));
+  } catch {
+    // as above
+  }
+  return "none";
 }
 
 export function forgetDraft(user: string): void {

@@ -17,6 +17,8 @@ interface Placed {
 export interface NeedRow extends Placed {
   readonly task: string;
   readonly on: NeedOn;
+  /** The task that it means, whatever that is called on the way to another name. Empty: nobody, until that name is typed. */
+  readonly key?: string;
 }
 
 /** A variable, or a limit of processes. */
@@ -106,24 +108,87 @@ export function edited(task: TaskForm, part: Partial<TaskForm>): TaskForm {
 export const withRow = (rows: readonly PairRow[], index: number, part: { readonly name?: string; readonly value?: string }): readonly PairRow[] =>
   rows.map(({ loose, ...row }, i) => (i === index ? { ...row, ...part } : loose ? { ...row, loose } : row));
 
-/** Renames a task in every need that names it. */
-export function renameTask(job: JobForm, key: string, name: string): JobForm {
-  const before = job.tasks.find((t) => t.key === key)?.name;
+/** With the needs that mean no task yet, each as it is said by what is called so: a task, or null. */
+function meaning(job: JobForm, said: (need: NeedRow, key: string | null) => NeedRow): JobForm {
+  const keys = new Map<string, string | null>();
+  for (const { name, key } of job.tasks) keys.set(name, keys.has(name) ? null : key);
+  let changed = false;
   const tasks = job.tasks.map((task) => {
-    if (task.key === key) return edited(task, { name });
-    if (before === undefined || before === "" || !task.needs.some((n) => n.task === before)) return task;
-    return { ...task, needs: task.needs.map((n) => (n.task === before ? { ...n, task: name } : n)) };
+    if (task.needs.every((need) => need.key)) return task;
+    const needs = task.needs.map((need) => (need.key ? need : said(need, keys.get(need.task) ?? null)));
+    if (needs.every((need, i) => need === task.needs[i])) return task;
+    changed = true;
+    return { ...task, needs };
   });
-  return { ...job, tasks };
+  return changed ? { ...job, tasks } : job;
 }
 
-/** Removes a task and every need that names it. */
+/** With each need bound to its task, where exactly one is called so. What is bound stays with its task, however that is called. */
+export const bound = (job: JobForm): JobForm => meaning(job, (need, key) => (key === null ? need : { ...need, key }));
+
+/** The same while a name is typed: who means nobody now does not come to mean a name on the way. */
+const held = (job: JobForm): JobForm =>
+  meaning(job, (need, key) => (need.key === undefined ? { ...need, key: key ?? "" } : need));
+
+/** Whether a need is one of a task that is called so. `shared`: another is called so, too. */
+const means = (need: NeedRow, task: TaskForm, shared: boolean): boolean => (need.key ? need.key === task.key : need.task === task.name && !shared);
+
+/** Renames a task in every need that means it. Those of another task with the same name stay as they are. */
+export function renameTask(job: JobForm, key: string, name: string): JobForm {
+  const whole = held(job);
+  const tasks = whole.tasks.map((task) => {
+    const followed = task.needs.some((need) => need.key === key) ? { ...task, needs: task.needs.map((need) => (need.key === key ? { ...need, task: name } : need)) } : task;
+    return task.key === key ? edited(followed, { name }) : followed;
+  });
+  return { ...whole, tasks };
+}
+
+/** Removes a task and every need that means it. */
 export function removeTask(job: JobForm, key: string): JobForm {
-  const gone = job.tasks.find((t) => t.key === key)?.name;
-  const tasks = job.tasks
-    .filter((t) => t.key !== key)
-    .map((t) => (t.needs.some((n) => n.task === gone) ? { ...t, needs: t.needs.filter((n) => n.task !== gone) } : t));
-  return { ...job, tasks };
+  const gone = job.tasks.find((task) => task.key === key);
+  if (gone === undefined) return job;
+  const left = job.tasks.filter((task) => task.key !== key);
+  const shared = left.some((task) => task.name === gone.name);
+  const goes = (need: NeedRow): boolean => means(need, gone, shared);
+  const tasks = left.map((task) => (task.needs.some(goes) ? { ...task, needs: task.needs.filter((need) => !goes(need)) } : task));
+  return bound({ ...job, tasks });
+}
+
+/** Where a task of a form of before belongs among the tasks of now: behind the nearest of those that stood above it. */
+export function placeOf(job: JobForm, before: JobForm, key: string): number {
+  const left = new Set(job.tasks.map((task) => task.key));
+  const index = before.tasks.findIndex((task) => task.key === key);
+  const above = before.tasks.slice(0, index).findLast((task) => left.has(task.key))?.key;
+  return job.tasks.findIndex((task) => task.key === above) + 1;
+}
+
+/** A removed task back at its place, with what needed it. What was changed since stays. `before`: the form that it was removed from. */
+export function restoreTask(job: JobForm, before: JobForm, key: string): JobForm {
+  const gone = before.tasks.find((task) => task.key === key);
+  if (gone === undefined || job.tasks.some((task) => task.key === key)) return job;
+  const place = placeOf(job, before, key);
+  const shared = before.tasks.some((task) => task.key !== key && task.name === gone.name);
+  const needing = job.tasks.map((task) => {
+    const old = before.tasks.find((one) => one.key === task.key)?.needs ?? [];
+    const needs = [...task.needs];
+    old.forEach((need, at) => {
+      if (means(need, gone, shared) && !needs.some((one) => means(one, gone, shared))) needs.splice(at, 0, need);
+    });
+    return needs.length === task.needs.length ? task : { ...task, needs };
+  });
+  const called = new Map(job.tasks.map((task) => [task.key, task.name]));
+  const needs = gone.needs.filter((need) => !need.key || called.has(need.key)).map((need) => ({ ...need, task: called.get(need.key ?? "") ?? need.task }));
+  return { ...job, tasks: [...needing.slice(0, place), { ...gone, needs }, ...needing.slice(place)] };
+}
+
+/** A new task behind the last one, which it needs. */
+export function addTask(job: JobForm, key: string): JobForm {
+  const last = job.tasks.at(-1);
+  const taken = new Set(job.tasks.flatMap((task) => [task.name, ...task.needs.map((need) => need.task)]));
+  let number = job.tasks.length + 1;
+  while (taken.has(`task-${number}`)) number++;
+  const needs: NeedRow[] = last === undefined ? [] : [{ task: last.name, on: "success", key: last.key }];
+  return { ...job, tasks: [...job.tasks, { ...emptyTask(key, `task-${number}`, last?.image), needs }] };
 }
 
 /** Words of a command line given one a line. */

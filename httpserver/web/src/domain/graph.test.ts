@@ -53,6 +53,25 @@ describe("the graph", () => {
     expect(read.map((n) => n.name)).toEqual(names);
   });
 
+  it.each([2, 3, 5, 12])("puts %i tasks that need nothing of each other side by side, not in one column", (count) => {
+    const placed = layout(many(count).map(node), []);
+    sound(placed, count);
+    expect(new Set(placed.nodes.map((n) => n.x)).size).toBeGreaterThan(1);
+    expect(placed.height).toBeLessThan(3 * 50 + 32);
+    expect(placed.width).toBeLessThan(1_000);
+  });
+
+  it("gives each kind of box its own width: a box of many makes those of one task beside it no wider", () => {
+    const group = { name: "blocked\n1", width: 230, height: 54 };
+    for (const count of [5, 200]) {
+      const names = many(count);
+      const placed = layout([node("prep"), group, ...names.map(node)], ["blocked\n1", ...names].map((name) => edge("prep", name)));
+      sound(placed, count + 2);
+      expect(new Set(placed.nodes.filter((n) => n.name.startsWith("t-")).map((n) => n.width))).toEqual(new Set([120]));
+      expect(placed.nodes.find((n) => n.name === group.name)?.width).toBe(230);
+    }
+  });
+
   it.each([
     ["nothing but tasks", many(1000), []],
     ["a chain", many(300), many(299).map((name, i) => edge(name, `t-${i + 2}`))],

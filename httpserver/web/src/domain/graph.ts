@@ -66,7 +66,7 @@ const LEAST_ROW = 1200;
 /** More in one layer are a grid: where all have the same arrows, where they have their own, and where there is none. */
 const MOST_ALIKE = 12;
 const MOST_STACKED = 32;
-const MOST_LOOSE = 5;
+const MOST_LOOSE = 1;
 const FRAME = 8;
 /** Past so many bends arrows go straight. */
 const MOST_BENDS = 4_000;
@@ -337,16 +337,36 @@ function alike(layers: readonly (readonly number[])[], known: readonly { from: n
   return layers.map((of) => !asked.has(of[0] ?? -1) || new Set(of.map((i) => (signs.get(i) ?? []).sort().join())).size === 1);
 }
 
-/** The boxes of one layer: alone, one under the other, or as a grid. */
+/**
+ * The boxes of one layer: alone, one under the other, or as a grid. Boxes of many tasks are wider than those of one: each
+ * kind has its own width, and those of many stand before the grid of the others.
+ */
 function itemsOf(of: readonly number[], layer: number, nodes: readonly GraphNode[], most: number): Item[] {
-  const cell = largest(of, nodes);
-  const alone = { layer, columns: 0, ...cell };
-  if (of.length <= most) return of.map((i) => ({ ...alone, nodes: [i], cell, before: [], after: [], y: 0 }));
-  const lines = Math.max(2, Math.round(Math.sqrt((of.length * (cell.width + GAP)) / (cell.height + GAP) / SHAPE)));
-  const columns = Math.ceil(of.length / lines);
-  const width = columns * (cell.width + GAP) - GAP + 2 * FRAME;
-  const height = Math.ceil(of.length / columns) * (cell.height + GAP) - GAP + 2 * FRAME;
-  return [{ layer, nodes: of, columns, cell, width, height, before: [], after: [], y: 0 }];
+  const kinds = new Map<number, number[]>();
+  for (const i of of) {
+    const height = nodes[i]?.height ?? 0;
+    const kind = kinds.get(height);
+    if (kind === undefined) kinds.set(height, [i]);
+    else kind.push(i);
+  }
+  const cells = new Map([...kinds].map(([height, kind]) => [height, largest(kind, nodes)]));
+  const alone = (i: number): Item => {
+    const cell = cells.get(nodes[i]?.height ?? 0) ?? { width: 0, height: 0 };
+    return { layer, columns: 0, ...cell, nodes: [i], cell, before: [], after: [], y: 0 };
+  };
+  if (of.length <= most) return of.map(alone);
+  const byHeight = [...kinds].sort(([a], [b]) => b - a);
+  return byHeight.flatMap(([height, kind]) => {
+    const cell = cells.get(height) ?? { width: 0, height: 0 };
+    if (kind.length <= Math.min(most, MOST_ALIKE) && kinds.size > 1) return kind.map(alone);
+    const square = Math.sqrt((kind.length * (cell.width + GAP)) / (cell.height + GAP) / SHAPE);
+    // Where nothing stands beside it there is room for longer lines.
+    const lines = most === MOST_LOOSE ? Math.max(1, Math.floor(square)) : Math.max(2, Math.round(square));
+    const columns = Math.ceil(kind.length / lines);
+    const width = columns * (cell.width + GAP) - GAP + 2 * FRAME;
+    const high = Math.ceil(kind.length / columns) * (cell.height + GAP) - GAP + 2 * FRAME;
+    return [{ layer, nodes: kind, columns, cell, width, height: high, before: [], after: [], y: 0 }];
+  });
 }
 
 function largest(of: readonly number[], nodes: readonly GraphNode[]): { width: number; height: number } {

@@ -47,6 +47,30 @@ describe("LogText", () => {
     expect(view[1]).toBe("next");
   });
 
+  it.each([300, 4_000, 1_000_000])("shows both ends of a line however it comes: in pieces of %i bytes", (size) => {
+    const line = bytes(`begin ${"x".repeat(1_000_000)} end`);
+    const log = new LogText(0, { maxChars: 10_000, maxLine: 50 });
+    for (let at = 0; at < line.byteLength; at += size) {
+      log.add(line.subarray(at, at + size));
+      if (at > 0) expect(log.view()[0]).toMatch(/^begin x+ … \(\d+ more characters in this line\) … /);
+    }
+    const whole = /^(begin x+) … \((\d+) more characters in this line\) … (x+ end)$/;
+    const [, first = "", more, last = ""] = whole.exec(log.view()[0] ?? "") ?? [];
+    expect(first.length + Number(more) + last.length).toBe(line.byteLength);
+    log.add(bytes("\nnext\n"));
+    expect(log.view()).toEqual([expect.stringMatching(whole), "next"]);
+  });
+
+  it("shows the end of a long line whose letters were cut, and what overwrites all of it", () => {
+    const log = new LogText(0, { maxChars: 10_000, maxLine: 50 });
+    for (let i = 0; i < 100; i++) log.add(bytes(`${"€".repeat(100)}${i % 2 ? "a" : ""}`));
+    log.add(bytes("the end"));
+    expect(log.view()[0]).toMatch(/^€+ … \(.*\) … €*a?€*the end$/);
+    log.add(bytes("\rshort"));
+    for (let i = 0; i < 5; i++) log.add(bytes("."));
+    expect(log.view()).toEqual(["short....."]);
+  });
+
   it("keeps the last state of a very long progress bar", () => {
     const log = new LogText(0, { maxChars: 10_000, maxLine: 50 });
     for (let i = 0; i < 5000; i++) log.add(bytes(`\rstep ${i}`));

@@ -29,14 +29,38 @@ const RETURN = 13;
 /** So much of a line that the window begins within is kept raw, to be joined with what stands before. */
 const MAX_HEAD = 64 * 1024;
 
-/** A line's end in words, where not all of it is shown. */
-const cutShort = (text: string, limits: LogLimits, dropped: number): string => {
-  const more = text.length - limits.maxLine + dropped;
-  return text.length <= limits.maxLine ? text + (dropped ? ` … (and ${dropped} more bytes in this line)` : "") : `${text.slice(0, limits.maxLine)} … (${more} more characters in this line)`;
-};
+/** So much of what is shown of a long line is its end: there a program says how it came out. */
+const endOf = (limits: LogLimits): number => Math.floor(limits.maxLine / 4);
+
+/** Both ends of a line that is not shown whole. `missing`: what was not even kept between them. */
+function cutShort(head: string, tail: string, limits: LogLimits, missing: number): string {
+  const end = endOf(limits);
+  const [first, last] = [head.slice(0, limits.maxLine - end), tail.slice(-end)];
+  const more = head.length - first.length + tail.length - last.length + missing;
+  return `${first} … (${more} more characters in this line) … ${last}`;
+}
+
+/** A line in one piece, as far as it is shown. */
+function bounded(text: string, limits: LogLimits): string {
+  if (text.length <= limits.maxLine) return text;
+  const end = text.length - endOf(limits);
+  return cutShort(text.slice(0, end), text.slice(end), limits, 0);
+}
 
 /** One line as a terminal would show it, without its colours. */
-export const settle = (line: string, limits: LogLimits = defaultLimits): string => cutShort(settled(line).text, limits, 0);
+export const settle = (line: string, limits: LogLimits = defaultLimits): string => bounded(settled(line).text, limits);
+
+/** Without the part of a letter at its end, or at its start, where it was cut by bytes. */
+function beforeCut(bytes: Uint8Array): Uint8Array {
+  let end = bytes.byteLength;
+  while (end > 0 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return bytes.slice(0, end > 0 && (bytes[end - 1] ?? 0) >= 0xc0 ? end - 1 : end);
+}
+function afterCut(bytes: Uint8Array): Uint8Array {
+  let start = 0;
+  while (start < 3 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
+  return bytes.slice(start);
+}
 
 function joined(pieces: readonly Uint8Array[]): Uint8Array {
   const only = pieces[0];
@@ -58,6 +82,8 @@ export class LogText {
   private rest: Uint8Array = new Uint8Array(0);
   private restAt: number;
   private restIndex = 0;
+  /** Where the last line is too long: its start, raw. `rest` is its end, and between them are the bytes that were dropped. */
+  private restHead: Uint8Array | null = null;
   private restDropped = 0;
   private style: Style = PLAIN;
   /** Raw, the line that the window begins within; null: it begins at a line, or that line is too long. */
@@ -98,6 +124,7 @@ export class LogText {
       this.rest = bytes.subarray(0, 0);
       this.restAt = this.offset + from;
       this.restIndex += 1;
+      this.restHead = null;
       this.restDropped = 0;
     }
     // A copy: a view would hold on to the whole piece.
@@ -128,7 +155,13 @@ export class LogText {
     if (tail.byteLength > 0) {
       const first = this.held[0];
       if (first === undefined) {
-        this.rest = joined([tail, this.rest]);
+        if (this.restHead === null) this.rest = joined([tail, this.rest]);
+        else {
+          const most = 2 * this.limits.maxLine;
+          const whole = joined([tail, this.restHead]);
+          this.restHead = beforeCut(whole.subarray(0, most));
+          this.restDropped += whole.byteLength - this.restHead.byteLength;
+        }
         this.restAt = at + from;
         this.boundRest();
       } else if (this.head !== null) {
@@ -153,42 +186,59 @@ export class LogText {
     return this.made(this.decoder.decode(raw), at, index, style, 0);
   }
 
-  private made(raw: string, at: number, index: number, style: Style, dropped: number): { line: LogLine; style: Style } {
+  /** `head`: the start of a line that was too long to be kept; `raw` is its end, `dropped` what was between. */
+  private made(raw: string, at: number, index: number, style: Style, dropped: number, head = ""): { line: LogLine; style: Style } {
     const most = 8 * this.limits.maxLine;
-    if (raw.length > most) {
+    if (raw.length > most || head !== "") {
       const last = raw.lastIndexOf("\r", raw.length - 2);
-      if (last >= 0) raw = raw.slice(last);
-      // Nobody reads on there, and each colour of it would cost time.
-      dropped += Math.max(0, raw.length - most);
-      raw = raw.slice(0, most);
+      if (last >= 0) [raw, head, dropped] = [raw.slice(last), "", 0];
     }
-    const made = settled(raw.endsWith("\r") ? raw.slice(0, -1) : raw, style);
-    if (made.text.length <= this.limits.maxLine && dropped === 0) {
-      return { line: { at, index, text: made.text, runs: made.runs }, style: made.style };
+    if (raw.length > most) {
+      // Nobody reads the middle, and each colour of it would cost time.
+      if (head === "") head = raw.slice(0, most / 2);
+      else dropped += most / 2;
+      dropped += raw.length - most;
+      raw = raw.slice(-most / 2);
     }
-    return { line: { at, index, text: cutShort(made.text, this.bounds, dropped), runs: null }, style: made.style };
+    const start = head === "" ? null : settled(head, style);
+    const made = settled(raw.endsWith("\r") ? raw.slice(0, -1) : raw, start?.style ?? style);
+    if (start !== null) return { line: { at, index, text: cutShort(start.text, made.text, this.bounds, dropped), runs: null }, style: made.style };
+    const text = bounded(made.text, this.bounds);
+    return { line: { at, index, text, runs: text === made.text ? made.runs : null }, style: made.style };
+  }
+
+  /** The last line, of what is kept of it. */
+  private last(raw: Uint8Array): { line: LogLine; style: Style } {
+    const head = this.restHead === null ? "" : this.decoder.decode(this.restHead);
+    return this.made(this.decoder.decode(raw), this.restAt, this.restIndex, this.style, this.restDropped, head);
   }
 
   private push(raw: Uint8Array): void {
     if (this.held.length === 0 && this.restAt === this.begin && this.begin > 0) {
       this.head = raw.byteLength <= MAX_HEAD && this.restDropped === 0 ? raw.slice() : null;
     }
-    const made = this.made(this.decoder.decode(raw), this.restAt, this.restIndex, this.style, this.restDropped);
+    const made = this.last(raw);
     this.style = made.style;
     this.held.push(made.line);
     this.chars += made.line.text.length + 1;
   }
 
-  /** The line so far; a long progress bar keeps its last state alone. */
+  /** The line so far: both its ends; a long progress bar keeps its last state alone. */
   private boundRest(): void {
-    if (this.rest.byteLength <= 2 * this.limits.maxLine) return;
+    const most = 2 * this.limits.maxLine;
+    if (this.rest.byteLength <= most) return;
     const last = this.rest.lastIndexOf(RETURN, this.rest.byteLength - 2);
     if (last > 0) {
       this.rest = this.rest.slice(last);
-    } else if (this.rest.byteLength > 8 * this.limits.maxLine) {
-      this.restDropped += this.rest.byteLength - 2 * this.limits.maxLine;
-      this.rest = this.rest.slice(0, 2 * this.limits.maxLine);
+      this.restHead = null;
+      this.restDropped = 0;
     }
+    if (this.rest.byteLength <= 4 * most) return;
+    const before = this.rest.byteLength;
+    const head = this.restHead === null ? beforeCut(this.rest.subarray(0, most)) : null;
+    this.rest = afterCut(this.rest.subarray(before - most));
+    this.restDropped += before - this.rest.byteLength - (head?.byteLength ?? 0);
+    this.restHead ??= head;
   }
 
   /** Lets lines at the top go until there is room. A fifth at once, so that a fast log shifts no array at each piece. */
@@ -218,6 +268,7 @@ export class LogText {
     if (next === undefined) return;
     this.held = this.held.slice(0, end);
     this.rest = new Uint8Array(0);
+    this.restHead = null;
     this.restDropped = 0;
     this.restAt = this.offset = next.at;
     this.restIndex = next.index;
@@ -227,7 +278,7 @@ export class LogText {
   /** All lines, the unfinished one last. */
   lines(): readonly LogLine[] {
     if (this.rest.byteLength === 0) return this.held.slice();
-    const tail = this.made(this.decoder.decode(this.rest), this.restAt, this.restIndex, this.style, this.restDropped).line;
+    const tail = this.last(this.rest).line;
     return tail.text === "" ? this.held.slice() : [...this.held, tail];
   }
 

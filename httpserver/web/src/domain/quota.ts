@@ -15,6 +15,8 @@ const MOST = 2 ** 50;
 
 export const NO_LIMIT = 0;
 export const AS_CONFIGURED = -1;
+/** What the choice of no limit is called beside the others. */
+export const NO_LIMIT_CHOICE = "as much as there is room for";
 
 /** Bytes of `50GiB`, `1.5 TB`; or what is wrong with it, as a sentence. */
 export function quotaBytes(text: string): number | string {
@@ -28,8 +30,8 @@ export function quotaBytes(text: string): number | string {
       : "Write a number above 0 and one of the units B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, for instance 50GiB.";
   }
   const bytes = Math.floor(Number(parts[1]) * unit);
-  if (bytes < 1) return "That is less than one byte. Choose “no limit” where none is meant.";
-  return bytes > MOST ? "That is more than 1024TiB. Choose “no limit” where none is meant." : bytes;
+  if (bytes < 1) return `That is less than one byte. Choose “${NO_LIMIT_CHOICE}” where no limit is meant.`;
+  return bytes > MOST ? `That is more than 1024TiB. Choose “${NO_LIMIT_CHOICE}” where no limit is meant.` : bytes;
 }
 
 /** The shortest exact form: 50GiB, 8GB, 1234B. `quotaBytes` reads it back to the same number. */

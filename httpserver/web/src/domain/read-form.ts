@@ -2,8 +2,8 @@
 import { type Pair, type YAMLMap, isMap, isScalar, isSeq, visit } from "yaml";
 
 import { INPUTS, TASK_KEYS, type TaskInput } from "../api/generated/task-fields";
-import { type JobForm, MOST_TASKS, type NeedRow, type PairRow, type TaskForm, blankTask, fieldOf } from "./form";
-import { CantShow, YamlFile, commentsOf, isText, keyOf, valueOf } from "./yaml-file";
+import { type JobForm, MOST_TASKS, type NeedRow, type PairRow, type TaskForm, blankTask, bound, fieldOf } from "./form";
+import { CantShow, YamlFile, commentsOf, firstSaid, isText, keyOf, valueOf } from "./yaml-file";
 
 /** A longer file is one that a program wrote: reading it at each key would hold the page up. */
 const MOST_CHARACTERS = 600_000;
@@ -101,7 +101,8 @@ class Reading {
     const priority = this.text(found.get("priority"), "priority", marks);
     const shared = found.get("defaults")?.value;
     if (!isEmpty(shared) && !isMap(shared)) throw new CantShow(`defaults is ${kindOf(shared)}, not a mapping.`, this.file.lineOf(shared));
-    return {
+    const first = firstSaid(found.get("tasks")?.pair).ofFirst !== "";
+    return bound({
       name,
       priority,
       ...marks,
@@ -109,9 +110,10 @@ class Reading {
       tasks: items.map((item, index) => {
         const task = this.file.resolved(item);
         if (!isMap(task)) throw new CantShow(`Task ${index + 1} is ${kindOf(task)}, not a mapping with a name.`, this.file.lineOf(item));
-        return { ...this.task(task, `task ${index + 1}`, `file-${index}`), at: index, ...(commentsOf(task).length > 0 ? { comments: true as const } : {}) };
+        const comments = commentsOf(task).length > 0 || (index === 0 && first);
+        return { ...this.task(task, `task ${index + 1}`, `file-${index}`), at: index, ...(comments ? { comments: true as const } : {}) };
       }),
-    };
+    });
   }
 
   /** Tags, merges and keys that are no words: the server takes none of them, and a form could only guess. */

@@ -4,9 +4,9 @@ import { span } from "./format";
 /** Those that come with Headway; an installed package may bring more. */
 export const policies: readonly { readonly name: string; readonly does: string }[] = [
   { name: "aging_sjf", does: "Short timeouts go first. Waiting moves every task forward, so long tasks get their turn, too." },
-  { name: "log_aging", does: "Like aging_sjf, but a ten times longer timeout costs a fixed wait: 12 mean timeouts of the last 2,000 tasks, unless set." },
-  { name: "adaptive", does: "Like log_aging, but short timeouts count more while the queue is long." },
-  { name: "fair", does: "Like adaptive, but many tasks of one person age one after the other, not all at once." },
+  { name: "log_aging", does: "Short timeouts go first, and waiting moves every task forward. A ten times longer timeout costs a fixed wait: 12 mean timeouts of the last 2,000 tasks, unless set." },
+  { name: "adaptive", does: "Short timeouts go first, and count more while the queue is long. Waiting moves every task forward." },
+  { name: "fair", does: "Short timeouts go first, and count more while the queue is long. Many tasks of one person age one after the other, not all at once." },
   { name: "hrrn", does: "The task that has waited longest compared with its timeout goes first." },
   { name: "fifo", does: "First come, first served." },
   { name: "sjf", does: "The shortest timeout goes first. Waiting does not count, so long tasks may wait for ever." },

@@ -4,7 +4,7 @@ import { type Node, Pair, type Scalar, YAMLMap, type YAMLSeq, isMap, isScalar, i
 import { INPUTS, TASK_KEYS, type TaskInput } from "../api/generated/task-fields";
 import { type JobForm, type NeedRow, type PairRow, type TaskForm, argv, blankTask, fieldOf } from "./form";
 import { readForm } from "./read-form";
-import { type How, YamlFile, commentsOf, isText, keyOf, valueOf } from "./yaml-file";
+import { type How, YamlFile, commentsOf, firstSaid, isText, keyOf, valueOf } from "./yaml-file";
 
 const ROOT_KEYS = ["version", "name", "priority", "defaults", "tasks"] as const;
 const RESOURCE_KEYS = INPUTS.filter((input: TaskInput) => input.under === "resources").map((input) => input.key);
@@ -85,6 +85,7 @@ class Writing {
     list.items.forEach((item, index) => {
       if (!left.has(index)) this.file.leaving(item);
     });
+    if (pair !== undefined && !left.has(0)) list.commentBefore = firstSaid(pair).ofList || null;
     const items = [...list.items];
     const apart = (items.at(-1) as Node | undefined)?.spaceBefore ?? false;
     list.items = after.map((task) => {
@@ -110,7 +111,7 @@ class Writing {
       if (old === fresh && !undone(before, after, fieldOf(input))) continue;
       this.input(map, input, input.exact ? fresh : fresh.trim());
     }
-    if (!same(before.needs, after.needs) || undone(before, after, "needs")) this.needs(map, after.needs);
+    if (!same(inFile(before.needs), inFile(after.needs)) || undone(before, after, "needs")) this.needs(map, after.needs);
     if (!same(before.datasets, after.datasets) || undone(before, after, "datasets")) this.listAt(map, "datasets", after.datasets, TASK_KEYS);
     for (const key of ["env", "ulimits"] as const) if (!same(before[key], after[key])) this.pairs(map, key, before[key], after[key]);
   }
@@ -283,6 +284,9 @@ class Writing {
     this.changed = true;
   }
 }
+
+/** What of needs stands in the file. */
+const inFile = (rows: readonly NeedRow[]): unknown => rows.map(({ at, task, on }) => [at, task, on]);
 
 const find = (map: YAMLMap, key: string): Pair | undefined => map.items.find((pair) => keyOf(pair) === key);
 

@@ -287,6 +287,22 @@ export function commentsOf(node: unknown): string[] {
   return found;
 }
 
+/**
+ * What is said above the first entry of a list, which the parser takes for the list's own: the last lines of it without
+ * a blank one below belong to the entry. What stands beside the key, and above a blank line, is of the list.
+ */
+export function firstSaid(pair: Pair | undefined): { readonly ofList: string; readonly ofFirst: string } {
+  const list = pair?.value;
+  const said = isSeq(list) && !list.flow ? (list.commentBefore ?? "") : "";
+  if (said === "") return { ofList: "", ofFirst: "" };
+  const lines = said.split("\n");
+  const before = (pair?.srcToken as { sep?: readonly { type: string }[] } | undefined)?.sep ?? [];
+  const beside = before.findIndex((token) => token.type === "comment");
+  const isBeside = beside >= 0 && !before.slice(0, beside).some((token) => token.type === "newline");
+  const from = Math.max(isBeside ? 1 : 0, lines.lastIndexOf("") + 1);
+  return { ofList: lines.slice(0, from).join("\n"), ofFirst: lines.slice(from).join("\n") };
+}
+
 export const keyOf = (pair: Pair): string => (isScalar(pair.key) ? valueOf(pair.key) : "");
 
 function print(doc: Document, { json, ...style }: Style): string {

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useSyncExternalStore } from "react";
 import { Link } from "wouter";
 
 import { ApiError } from "../api/client";
@@ -25,9 +25,20 @@ async function textOf(name: string, signal: AbortSignal): Promise<string> {
   throw new ApiError(`The server answered ${response.status}.`, response.status, "unknown");
 }
 
+/** Whether the topics stand beside the text; the style sheet has the same width. */
+const WIDE = "(min-width: 801px)";
+const watched = (): MediaQueryList | null => (typeof window.matchMedia === "function" ? window.matchMedia(WIDE) : null);
+const onWidth = (changed: () => void): (() => void) => {
+  const list = watched();
+  list?.addEventListener("change", changed);
+  return () => list?.removeEventListener("change", changed);
+};
+const useWide = (): boolean => useSyncExternalStore(onWidth, () => watched()?.matches ?? true);
+
 /** The documentation, from the server itself: a cluster may have no way out. */
 export function Help({ name }: { name: string }) {
   const page = useQuery({ queryKey: ["help", name], queryFn: ({ signal }) => textOf(name, signal), staleTime: Infinity });
+  const wide = useWide();
   useTitle(page.data?.match(/^# (.+)$/m)?.[1] ?? "Help");
   useEffect(() => {
     if (page.data === undefined) return;
@@ -38,22 +49,26 @@ export function Help({ name }: { name: string }) {
   return (
     <div className="help">
       <nav aria-label="Help">
-        <ul>
-          {TOPICS.map((one) => {
-            const [page, anchor] = one.page.split("#");
-            return (
-              <li key={one.topic}>
-                {page === name && anchor !== undefined ? (
-                  <a href={`#${anchor}`}>{one.name}</a>
-                ) : (
-                  <Link href={`/help/${one.page}`} aria-current={one.page === name ? "page" : undefined}>
-                    {one.name}
-                  </Link>
-                )}
-              </li>
-            );
-          })}
-        </ul>
+        {/* Open where there is room beside the text; on a phone the text comes first. */}
+        <details open={wide} key={String(wide)}>
+          <summary>Topics</summary>
+          <ul>
+            {TOPICS.map((one) => {
+              const [page, anchor] = one.page.split("#");
+              return (
+                <li key={one.topic}>
+                  {page === name && anchor !== undefined ? (
+                    <a href={`#${anchor}`}>{one.name}</a>
+                  ) : (
+                    <Link href={`/help/${one.page}`} aria-current={one.page === name ? "page" : undefined}>
+                      {one.name}
+                    </Link>
+                  )}
+                </li>
+              );
+            })}
+          </ul>
+        </details>
       </nav>
       <article>
         {page.isPending && <p>Loading …</p>}
@@ -61,7 +76,7 @@ export function Help({ name }: { name: string }) {
           <>
             <h1>Help</h1>
             {page.error instanceof ApiError && page.error.status === 404 ? (
-              <p>{NONE} The list beside has those that there are.</p>
+              <p>{NONE} The list of topics has the pages for people who use Headway.</p>
             ) : (
               <Failure error={page.error} again={() => void page.refetch()} />
             )}

@@ -103,8 +103,11 @@ export function Images({ user }: { user: User }) {
         </div>
       </div>
       <p className="facts">
-        Each task runs in an image. Upload a file that <code>docker save</code> wrote, or an OCI archive; plain, gzip, zstd or xz. You can drop it on
-        this page. A job can name an image of a registry, too; passwords for private ones are stored with your{" "}
+        Each task runs in an image. Upload a file that <code>docker save</code> wrote, or{" "}
+        <Link href="/help/images" title="An OCI archive: a folder of the OCI image layout as one file">
+          what Podman, Buildah or Skopeo save
+        </Link>
+        ; it may be packed with gzip, zstd or xz. You can drop it on this page. A job can name an image of a registry, too; passwords for private ones are stored with your{" "}
         <Link href="/account">account</Link>.
       </p>
       {file && (

@@ -10,6 +10,7 @@ import { Failure, State, useNow, useTitle } from "../components/basics";
 import { CancelDialog } from "../components/cancel-dialog";
 import { Dag } from "../components/dag";
 import { HelpLink } from "../components/help-link";
+import { GoneBanner, JobGone, NoSuchTask, isGone } from "../components/job-notes";
 import { KeptButtons, keptSentence } from "../components/kept";
 import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
@@ -61,7 +62,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   // In a large job the whole is asked for seldom; the task that is looked at is asked for by itself.
   useQuery({
     queryKey: keys.task(id, chosen ?? ""),
-    enabled: chosen !== undefined && job.data !== undefined && job.data.tasks.length > MANY_TASKS,
+    enabled: chosen !== undefined && job.data !== undefined && !isGone(job.error) && job.data.tasks.length > MANY_TASKS && job.data.tasks.some((t) => t.name === chosen),
     refetchInterval: 10_000,
     queryFn: async () => {
       const fresh = await body(api.GET("/api/v1/jobs/{job}/tasks/{task}", { params: { path: { job: id, task: chosen ?? "" } } }));
@@ -95,11 +96,13 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   const choose = useCallback((name: string): void => go(taskAddress(id, name, { stream }, window.location.search), { replace: true }), [go, id, stream]);
 
   if (job.isPending) return <p>Loading …</p>;
-  if (job.data === undefined || !shows(job)) return <Trouble of={job} />;
+  const gone = isGone(job.error) ? job.error : null;
+  if (job.data === undefined || !(shows(job) || gone !== null)) return <Trouble of={job} />;
   const detail = job.data;
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
+  const acts = own && gone === null;
   const press = (wanted: Wanted): void => {
     if (wanted.action === "cancel" && detail.owner !== user.name) setCancelling(wanted);
     else act.run(wanted);
@@ -111,7 +114,9 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   const waiting = detail.tasks.some((t) => t.state === "BLOCKED" || t.state === "QUEUED");
 
   return (
-    <>
+    <JobGone value={gone !== null}>
+      {gone !== null && <GoneBanner error={gone} at={job.errorUpdatedAt / 1000} />}
+      {chosen !== undefined && !detail.tasks.some((t) => t.name === chosen) && <NoSuchTask job={detail} wanted={chosen} />}
       <div className="title-row">
         <div>
           <h1>
@@ -131,12 +136,12 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           </p>
         </div>
         <div className="actions">
-          {own && live && (
+          {acts && live && (
             <button disabled={act.busy || detail.state === "STOPPING"} onClick={pressed("cancel")}>
               Cancel{detail.owner !== user.name && " …"}
             </button>
           )}
-          {own && failed && (
+          {acts && failed && (
             <button
               disabled={act.busy}
               onClick={pressed("retry")}
@@ -145,17 +150,17 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
               Retry
             </button>
           )}
-          {own && live && waiting && !detail.held && (
+          {acts && live && waiting && !detail.held && (
             <button disabled={act.busy} onClick={pressed("hold")} title="Keep what waits from starting">
               Hold
             </button>
           )}
-          {own && live && detail.held && (
+          {acts && live && detail.held && (
             <button disabled={act.busy} onClick={pressed("release")}>
               Release
             </button>
           )}
-          {own && (
+          {acts && (
             <>
               <Link href={`/submit/${id}`} className="button">
                 Clone
@@ -168,7 +173,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           )}
         </div>
       </div>
-      <Trouble of={job} />
+      {gone === null && <Trouble of={job} />}
       {act.error && <Failure error={act.error} />}
       {detail.reason && detail.reason_task !== task?.name && (
         <p className="reason" role="status">
@@ -200,7 +205,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
             task={task}
             now={now}
             busy={act.busy}
-            mayAct={own && detail.tasks.length > 1}
+            mayAct={acts && detail.tasks.length > 1}
             mayExtend={own}
             admin={user.admin}
             foreign={detail.owner !== user.name}
@@ -217,7 +222,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
         />
       )}
       {detail.tasks.length > 1 && !task && <p className="hint">Choose a task to see its attempts and its log.</p>}
-    </>
+    </JobGone>
   );
 }
 

@@ -44,8 +44,8 @@ afterEach(async () => {
   vi.restoreAllMocks();
 });
 
-const open = async (): Promise<void> => {
-  page = await drawn(<QueueView user={{ name: "anna", admin: false } as User} />);
+const open = async (admin = false): Promise<void> => {
+  page = await drawn(<QueueView user={{ name: "anna", admin } as User} />);
   await until(() => expect(document.querySelector("h1")).not.toBeNull());
 };
 const tasks = (): (string | null)[] => [...document.querySelectorAll("td.name")].map((cell) => cell.textContent);
@@ -122,4 +122,17 @@ it("filters and the page are the address's; what is not known there counts for n
   expect(window.history.length).toBe(entries + 1);
   window.history.replaceState(null, "", "/queue?from=-7&of=%3Cscript%3E");
   await until(() => expect(pages()).toBe("1 to 100 of 250"));
+});
+
+it("what orders the queue is a plain sentence; its word is pointed at, and told to admins", async () => {
+  waiting = 0;
+  const panel = (): Element | null => document.querySelector('[aria-label="What orders the queue"]');
+  await open();
+  expect(panel()?.textContent).toContain("First come, first served.");
+  expect(panel()?.textContent).not.toMatch(/fifo|easy/);
+  expect(panel()?.querySelector("[title='Its word in settings: fifo']")).not.toBeNull();
+  expect(panel()?.querySelectorAll("a[href='/help/scheduling']")).toHaveLength(2);
+  await page.close();
+  await open(true);
+  expect(panel()?.textContent).toMatch(/First come, first served\..*Its word: fifo\./);
 });

@@ -1,8 +1,9 @@
-import { type FocusEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type FocusEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
 
 import { ApiError, type ProblemItem, type Submitted, type User, api, toApiError } from "../api/client";
 import { useAdvice, useCompared, useSettled } from "../api/advice";
+import { useClone } from "../api/clone";
 import { useSuggestions } from "../api/suggestions";
 import { Problems, Sentence, useTitle } from "../components/basics";
 import { DraftNotices, type Refusal } from "../components/draft-notices";
@@ -10,9 +11,24 @@ import { Editor, type EditorHandle } from "../components/editor";
 import { HelpLink } from "../components/help-link";
 import { JobFields } from "../components/job-fields";
 import { StartPreview } from "../components/start-preview";
-import { type CodeField, type Draft, draftOf, fileOf, forgetDraft, loadDraft, saveDraft, untouched, withTaken } from "../domain/draft";
+import {
+  type CodeField,
+  type Draft,
+  type Kept,
+  asideOf,
+  fileOf,
+  forgetDraft,
+  isBlank,
+  loadDraft,
+  replacing,
+  saveDraft,
+  takenBack,
+  withTaken,
+  withoutAside,
+} from "../domain/draft";
 import { type JobForm, blankTask, edited, holding } from "../domain/form";
 import { freshId } from "../domain/id";
+import { openedFile } from "../domain/open-file";
 import { nowhere, placed } from "../domain/places";
 import { readForm } from "../domain/read-form";
 import { forgetTaken, taken } from "../domain/take";
@@ -29,6 +45,22 @@ interface Outcome {
   readonly fine: string;
   /** When it would start, and what past runs say of its timeouts. */
   readonly advice: readonly string[];
+}
+
+/** A draft of less is kept by any browser that keeps something. */
+const LARGE = 1_000_000;
+
+const NO_LINE = ["file", "button", "submit", "reset", "image"];
+
+/** Enter in a field is no wish to send a job that may not be finished; with Ctrl it is. */
+function onEnter(e: KeyboardEvent<HTMLFormElement>, main: HTMLButtonElement | null): void {
+  const field = e.target as HTMLInputElement;
+  if (e.key !== "Enter" || e.nativeEvent.isComposing || field.form !== e.currentTarget) return;
+  if (e.ctrlKey || e.metaKey) {
+    if (e.defaultPrevented || e.repeat || main === null || main.disabled) return;
+    e.preventDefault();
+    e.currentTarget.requestSubmit(main);
+  } else if (field.tagName === "INPUT" && !NO_LINE.includes(field.type)) e.preventDefault();
 }
 
 const isImageField = (e: FocusEvent): boolean => e.target.getAttribute("role") === "combobox";
@@ -57,7 +89,7 @@ function whereTold(problems: readonly ProblemItem[], above: number): string {
   return above === 0 ? marked : `told above and ${marked}`;
 }
 
-export function Submit({ user, clone }: { user: User; clone?: string }) {
+export function Submit({ user, clone: cloned }: { user: User; clone?: string }) {
   useTitle("Submit");
   const [, go] = useLocation();
   const [loaded] = useState(() => {
@@ -70,29 +102,48 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
   const [blocked, setBlocked] = useState(loaded.blocked);
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const [outcome, setOutcome] = useState<Outcome>(nothing);
-  const [busy, setBusy] = useState(false);
+  const [busy, setBusy] = useState<"" | "check" | "submit">("");
+  const locked = busy === "submit";
+  const [kept, setKept] = useState<Kept>("all");
+  const [opening, setOpening] = useState("");
+  /** Which file the editor shows: what was typed into another one can't be undone in this one. */
+  const [shown, setShown] = useState(0);
   const editor = useRef<EditorHandle>(null);
+  const main = useRef<HTMLButtonElement>(null);
   const sending = useRef(false);
   const { form } = draft;
 
   useEffect(() => {
     if (blocked) return;
-    saveDraft(user.name, draft);
+    setKept(saveDraft(user.name, draft));
     forgetTaken(user.name);
   }, [user.name, draft, blocked]);
 
-  const cloned = draft.cloneOf;
+  const replace = (fresh: (old: Draft) => Draft): void => {
+    setDraft(fresh);
+    setRefusal(null);
+    setOutcome(nothing);
+    setOpening("");
+    setShown((old) => old + 1);
+  };
+  const clone = useClone(cloned, draft.cloneOf, () => isBlank(loaded.draft), (text) => replace((old) => ({ ...replacing(old, text), cloneOf: cloned ?? "" })));
+  const choose = (fresh: (old: Draft) => Draft): void => {
+    clone.instead();
+    replace(fresh);
+  };
+  const open = async (file: File): Promise<void> => {
+    setOpening("");
+    const opened = await openedFile(file);
+    if ("why" in opened) setOpening(opened.why);
+    else if (sending.current) setOpening(`${file.name} was not opened: this draft is being sent.`);
+    else choose((old) => replacing(old, opened.text));
+  };
+
+  // What had the focus before the fields were locked has it again.
+  const focused = useRef<HTMLElement | null>(null);
   useEffect(() => {
-    if (clone === undefined || cloned === clone) return;
-    void fetch(`/api/v1/jobs/${encodeURIComponent(clone)}/spec?format=yaml`).then(async (response) => {
-      if (!response.ok) {
-        setOutcome({ ...nothing, error: toApiError(await response.json().catch(() => null), response.status) });
-        return;
-      }
-      const text = await response.text();
-      setDraft((old) => ({ ...draftOf(text, { asText: true, aside: madeRoom(old) }), cloneOf: clone }));
-    });
-  }, [clone, cloned]);
+    if (!locked && document.activeElement === document.body) focused.current?.focus({ preventScroll: true });
+  }, [locked]);
 
   const places = useMemo(() => (form === null ? nowhere : placed(outcome.problems, outcome.form, form)), [form, outcome]);
 
@@ -148,13 +199,12 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
     setDraft((old) => ({ ...old, form: read.form }));
   };
 
-  const takeBack = (): void => change((old) => draftOf(old.aside, { asText: true, aside: fileOf(old) }));
-
   const send = async (dryRun: boolean): Promise<void> => {
     // A double click comes before the next render: the reference is what stops it.
     if (sending.current) return;
     sending.current = true;
-    setBusy(true);
+    focused.current = document.activeElement as HTMLElement | null;
+    setBusy(dryRun ? "check" : "submit");
     setOutcome(nothing);
     const body = fileOf(draft);
     try {
@@ -185,7 +235,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       setOutcome({ ...nothing, error: failure, problems: failure.problems, file: body, form });
     } finally {
       sending.current = false;
-      setBusy(false);
+      setBusy("");
     }
   };
 
@@ -206,7 +256,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           <h1>Submit a job</h1>
           <HelpLink topic="job-file" />
         </div>
-        <div className="tabs" role="tablist" aria-label="How to write it">
+        <div className="tabs" role="tablist" aria-label="How to write it" inert={locked}>
           <button role="tab" aria-selected={form !== null} onClick={() => form === null && toForm()}>
             Form
           </button>
@@ -216,29 +266,36 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         </div>
       </div>
       <p className="facts">A job has one task or several. A task runs a command in a container image. It finds your files in /root/nfs.</p>
-      <DraftNotices
-        told={told}
-        refusal={refusal}
-        notes={notes}
-        aside={draft.aside}
-        blocked={blocked}
-        onLine={(line) => editor.current?.goTo(line, 1)}
-        onTakeBack={takeBack}
-        onForgetAside={() => setDraft((old) => ({ ...old, aside: "" }))}
-        onUnblock={() => {
-          setBlocked(false);
-          setTold([]);
-        }}
-      />
+      <div inert={locked}>
+        <DraftNotices
+          kept={blocked ? "all" : kept}
+          isLarge={draft.text.length > LARGE}
+          clone={clone}
+          told={told}
+          refusal={refusal}
+          notes={notes}
+          aside={asideOf(draft)}
+          blocked={blocked}
+          onLine={(line) => editor.current?.goTo(line, 1)}
+          onTakeBack={(index) => choose((old) => takenBack(old, index))}
+          onForgetAside={(index) => setDraft((old) => withoutAside(old, index))}
+          onUnblock={() => {
+            setBlocked(false);
+            setTold([]);
+          }}
+        />
+      </div>
       <Problems problems={above} {...(form === null ? { onPick: (p: ProblemItem) => editor.current?.goTo(p.line ?? 1, p.column ?? 1) } : {})} />
       <form
+        onKeyDown={(e) => onEnter(e, main.current)}
         onSubmit={(e) => {
           e.preventDefault();
-          void send(false);
+          // Whatever else the browser takes for a wish to send is none.
+          if ((e.nativeEvent as SubmitEvent).submitter === main.current && !clone.missing) void send(false);
         }}
       >
         {form !== null ? (
-          <div className="submit-split" onFocus={(e) => setNaming(isImageField(e))} onBlur={() => setNaming(false)}>
+          <div className="submit-split" inert={locked} onFocus={(e) => setNaming(isImageField(e))} onBlur={() => setNaming(false)}>
             <JobFields
               form={form}
               code={code}
@@ -269,7 +326,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           </div>
         ) : (
           <>
-            <p className="facts">
+            <p className="facts" inert={locked}>
               <label className="button">
                 Open a file …
                 <input
@@ -278,21 +335,26 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                   className="hidden"
                   onChange={(e) => {
                     const chosen = e.target.files?.[0];
-                    if (chosen) void chosen.text().then((text) => change((old) => draftOf(text, { asText: true, aside: madeRoom(old) })));
+                    if (chosen) void open(chosen);
                     e.target.value = "";
                   }}
                 />
               </label>
             </p>
-            <Editor ref={editor} text={draft.text} onChange={(text) => change({ text })} problems={outcome.problems} label="Job file" />
+            {opening && (
+              <p className="bad-news" role="alert">
+                {opening}
+              </p>
+            )}
+            <Editor key={shown} ref={editor} locked={locked} text={draft.text} onChange={(text) => change({ text })} problems={outcome.problems} label="Job file" />
           </>
         )}
         <div className="actions below">
-          <button type="button" disabled={busy} onClick={() => void send(true)}>
-            Check
+          <button type="button" disabled={busy !== ""} onClick={() => void send(true)}>
+            {busy === "check" ? "Checking …" : "Check"}
           </button>
-          <button className="main" disabled={busy}>
-            {busy ? "Sending …" : "Submit"}
+          <button ref={main} className="main" title="Ctrl+Enter" disabled={busy !== "" || clone.missing}>
+            {locked ? "Sending …" : "Submit"}
           </button>
           {outcome.error && (
             <span className="bad-news" role="alert">
@@ -318,6 +380,3 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
     </>
   );
 }
-
-/** What is put aside for another draft: this one, if anything was written into it. */
-const madeRoom = (old: Draft): string => (untouched(old) ? old.aside : fileOf(old));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from headway.errors import Conflict, InvalidInput, NotAllowed, NotSignedIn, TooM
 from headway.store import Database
 from headway.store.migrations import differences
 from httpserver import app
-from httpserver.auth import passwords
+from httpserver.auth import operator, passwords
 from httpserver.auth.accounts import Accounts
 from httpserver.auth.model import Account
 from httpserver.tables import metadata
@@ -316,6 +317,38 @@ async def test_the_oldest_sessions_go_when_there_are_too_many(accounts: Accounts
     assert [accounts.who(token) is not None for token in tokens] == [False] * 3 + [True] * 100
 
 
+async def test_the_machines_operator_gets_back_in_after_the_last_password_was_lost(
+    accounts: Accounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file, wish = tmp_path / "first-admin", tmp_path / "first-admin.reset"
+    await accounts.make_first_admin(file)
+    await operator.reset_wished(accounts, file)  # nothing is wished
+    first = file.read_text()
+    await accounts.create("ann", PASSWORD, admin=True, by="test")
+    held = (await accounts.open_session("ann")).token
+    await accounts.update("ann", {"enabled": False}, by="test")
+    wish.write_text("zoe\n")
+    await operator.reset_wished(accounts, file)
+    assert (file.read_text(), wish.exists()) == (first, False)
+
+    async def crash(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("killed here")
+
+    wish.write_text("ann\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(accounts, "update", crash)
+        with pytest.raises(RuntimeError):
+            await operator.reset_wished(accounts, file)
+    assert wish.exists()
+    await operator.reset_wished(accounts, file)
+    assert not wish.exists()
+    assert file.stat().st_mode & 0o777 == 0o600
+    name, password = file.read_text().splitlines()
+    assert name == "ann"
+    await accounts.sign_in(name, password, client="c")
+    assert accounts.who(held) is None
+
+
 async def test_a_crash_between_the_file_and_the_account_leaves_no_admin_without_a_password(
     accounts: Accounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -444,8 +477,34 @@ async def wrong_changes(accounts: Accounts, account: Account) -> None:
     for _ in range(8):
         with pytest.raises(InvalidInput, match="current password is wrong"):
             await accounts.change_password(account, "wrong", "a new good one", keep_token="")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooMany, match=r"try again in \d+ seconds?\.") as refused:
         await accounts.change_password(account, PASSWORD, "a new good one", keep_token="")
+    assert f" {math.ceil(refused.value.extra['retry_after_s'])} second" in refused.value.message
+
+
+async def test_the_same_password_again_is_no_change(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    other = (await accounts.open_session("ann")).token
+    with pytest.raises(InvalidInput, match="same as before") as refused:
+        await accounts.change_password(ann, PASSWORD, PASSWORD, keep_token="")
+    assert [problem.pointer for problem in refused.value.problems] == ["/new"]
+    assert accounts.who(other) is not None
+    with pytest.raises(InvalidInput, match="current password is wrong"):  # it says nothing to who doesn't know it
+        await accounts.change_password(ann, "a wrong good one", "a wrong good one", keep_token="")
+
+
+async def test_a_token_that_ends_makes_none_that_outlives_it(accounts: Accounts, clock: FakeClock):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    week, ever = [await token_of(accounts, ann, name, life) for name, life in (("week", 7 * DAY), ("ever", None))]
+    await clock.advance(DAY)
+    for life in (None, 6 * DAY + 1, 365 * DAY):
+        with pytest.raises(InvalidInput, match="The token that asks ends in 6d, and can't make one") as refused:
+            await accounts.create_token(ann, "more", life, asking=week)
+        assert [problem.pointer for problem in refused.value.problems] == ["/expires_in_s"]
+    await accounts.create_token(ann, "shorter", 6 * DAY, asking=week)
+    await accounts.create_token(ann, "long", None, asking=ever)
+    await accounts.create_token(ann, "by hand", None, asking=(await accounts.open_session("ann")).token)
+    assert {one.name for one in await accounts.tokens(ann)} == {"week", "ever", "shorter", "long", "by hand"}
 
 
 async def test_wrong_changes_of_some_accounts_keep_no_other_from_a_new_password(db: Database, clock: FakeClock):
