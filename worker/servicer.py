@@ -84,6 +84,7 @@ class WorkerService(WorkerServicer):
             limit=request.limit,
             tail=request.tail if request.HasField("tail") else None,
             follow=request.follow,
+            with_marks=not request.without_marks,
         )
         async for chunk in chunks:
             yield worker_pb2.LogChunk(

@@ -28,7 +28,7 @@ def job_text(file: str) -> bytes:
         JobFileInvalid: it is a file of another tool.
     """
     text = content_of(file)
-    if sentence := named(text, "job.sh" if file == "-" else file):
+    if sentence := named(text, file):
         raise JobFileInvalid(sentence)
     return text
 
@@ -50,6 +50,7 @@ def named(content: bytes, file: str) -> str:
         return ""  # which the server judges
     if text.startswith("#!") or re.search(r"^#SBATCH\s", text, re.MULTILINE) or file.endswith((".sh", ".py")):
         return _script(text, file)
+    file = "standard input" if file == "-" else file
     if "services" in keys:
         return f"{file} is a Compose file, not a job file: a task has an image and a command as a service has. {_RUN}"
     if keys.get("type", "").strip("\"'") in _DSTACK:
@@ -64,6 +65,7 @@ def named(content: bytes, file: str) -> str:
 
 
 def _script(text: str, file: str) -> str:
+    file = "job.sh" if file == "-" else file  # the name that the advice gives it
     lines = text.splitlines()
     words = lines[0].removeprefix("#!").split() if text.startswith("#!") else []
     if words and PurePath(words[0]).name == "env":

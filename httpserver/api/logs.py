@@ -69,21 +69,16 @@ async def get_log(
     response_class=StreamingResponse,
     responses={200: streams("application/octet-stream", "Frames, until all logs have ended", schema=_FRAMES)},
 )
-async def follow_logs(
-    request: Request, wanted: s.FollowedLogs, account: SignedIn, parts: TheParts
-) -> StreamingResponse:
+async def follow_logs(request: Request, wanted: s.FollowedLogs, account: SignedIn, parts: TheParts) -> Response:
     """Several logs in one answer, each until its attempt has ended. They take turns, so none holds up another.
-    To follow others as well, ask anew, each from the offset behind its last byte."""
+    To follow others as well, ask anew, each from the offset behind its last byte. 429: the account, or all accounts
+    together, follow too many."""
     token = request.scope["headway.token"]
 
     def still_allowed() -> bool:
         return parts.accounts.who(token) is not None
 
-    return StreamingResponse(
-        parts.logs.follow(account, wanted.logs, still_allowed),
-        media_type="application/octet-stream",
-        headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
-    )
+    return parts.logs.follow(account, wanted.logs, still_allowed)
 
 
 @router.get("/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}/line")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import select
 from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent
@@ -85,6 +86,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._steps += 1
         self._head_is_done()
         super().on_headers_complete()
+        self.scope["headway.gone"] = self._client_is_gone  # type: ignore[typeddict-unknown-key]
         if type(self.cycle) is RequestResponseCycle:
             self.cycle.__class__ = _KeepingCycle  # its task has not begun yet
 
@@ -95,6 +97,15 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._steps += 1
         super().on_message_complete()
+
+    def _client_is_gone(self) -> bool:
+        """Whether the client has closed its end. The system knows before the loop has read all that came before."""
+        socket = self.transport.get_extra_info("socket")
+        if socket is None or self.transport.is_closing() or socket.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(socket.fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def _expect_head(self) -> None:
         self._late = self.loop.call_later(HEAD_S, self._too_late)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Iterable
@@ -94,6 +95,9 @@ class _Request:
         self._scope["headway.request_id"] = self.id
         try:
             self._check()
+            if self._acts_for_nobody():
+                await self._wait_for_the_end()
+                raise ClientDisconnect
             await self._run_while_signed_in(app)
             if self._unread is not None and not self._started:
                 raise self._unread
@@ -140,6 +144,24 @@ class _Request:
         elif shut_out and self._pause is not None:
             self._pause.reschedule(now)
 
+    def _acts_for_nobody(self) -> bool:
+        """Whether it would change something although its client has given up, as while the server hung.
+
+        Pieces of uploads are kept all the same: their client goes on behind them.
+        """
+        method, path = self._scope["method"], self._scope["path"]
+        if method in origin.SAFE_METHODS or not path.startswith(f"{API}/") or tus.takes_any_size(method, path):
+            return False
+        gone = self._scope.get("headway.gone")
+        return gone is not None and gone()
+
+    async def _wait_for_the_end(self) -> None:
+        """Else the server would want an answer: it has not read yet that the line is closed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_S):
+                while (await self._receive())["type"] != "http.disconnect":
+                    pass
+
     # -- before the route -----------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -178,6 +200,7 @@ class _Request:
         self._check_length()
         if path.startswith(API + "/"):
             self._identify(found, (method, path) in _OPEN)
+            self._refuse_packed()
 
     def _is_plain(self, found: origin.Origin) -> bool:
         """Whether it came in plain text over a network. What programs of this machine send never leaves it."""
@@ -232,6 +255,13 @@ class _Request:
             raise problems.CrossSite(
                 "A page of another site may not act here with this browser's session. Programs send their token "
                 "as `Authorization: Bearer …` instead of the cookie."
+            )
+
+    def _refuse_packed(self) -> None:
+        packing = self._headers.get("content-encoding", "").strip().lower()
+        if packing not in ("", "identity"):
+            raise problems.UnsupportedMedia(
+                "A packed body is not read here: send it as it is, without the header Content-Encoding."
             )
 
     def _limit_of(self, method: str, path: str) -> int | None:

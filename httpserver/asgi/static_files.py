@@ -1,7 +1,7 @@
 """The built web page. Browsers keep files with hashed names for ever and ask whether the page itself is still the same.
 
 The documentation lies beside it: /help/NAME.md is its text, and /help/NAME the page that shows it. Any other path is a
-view of the page. Text goes out packed where the client takes it.
+view of the page, unless it begins with the name of a file. Text goes out packed where the client takes it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class StaticPage:
         if found is not None and found != self._index:
             fresh = "public, max-age=31536000, immutable" if path.startswith("/assets/") else "no-cache"
             return _answer(found, fresh, headers or {})
-        if path.startswith(("/assets/", "/api/")) or (path.startswith("/help/") and path.endswith(".md")):
+        # No view begins with a name that has a dot, as files have.
+        is_file = path.startswith(("/assets/", "/api/")) or "." in path.lstrip("/").partition("/")[0]
+        if is_file or (path.startswith("/help/") and path.endswith(".md")):
             raise NotFound("There is nothing at this address.")
         if self._index is None:
             return PlainTextResponse(_NOT_BUILT, 200 if path == "/" else 404)

@@ -120,6 +120,9 @@ def from_http(error: HTTPException, methods: Sequence[str] = ()) -> HeadwayError
         return MethodNotAllowed(f"This address does not take that method{advice}.", extra={"allow": allow})
     if error.status_code == 413:
         return TooLarge("The body is too large.")
+    if error.status_code == 400 and isinstance(error.__cause__, ValueError | RecursionError):
+        # Broken bytes, too deep, or a number too long: what FastAPI's parser doesn't tell as a place in the text.
+        return InvalidInput(request_problems.NO_JSON.message, problems=[request_problems.NO_JSON])
     if 400 <= error.status_code < 500:
         return InvalidInput(f"The request can't be read: {error.detail}.")
     return HeadwayError()

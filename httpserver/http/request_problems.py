@@ -43,9 +43,13 @@ _LIMITS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "string_pattern_mismatch": lambda ctx: f"must be {FORMS.get(ctx['pattern'], 'written differently')}",
     "enum": lambda ctx: f"must be {ctx['expected']}".replace("'", "`"),
     "literal_error": lambda ctx: f"must be {ctx['expected']}".replace("'", "`"),
+    "either": lambda ctx: f"may have {ctx['names']}, not both",
     "string_unicode": lambda ctx: "must be a text of whole characters",
     "bytes_invalid_encoding": lambda ctx: "must be a text in UTF-8",
 }
+
+
+NO_JSON = Problem("", "The body is no valid JSON.")
 
 
 def problem(item: Mapping[str, Any]) -> Problem:
@@ -53,7 +57,7 @@ def problem(item: Mapping[str, Any]) -> Problem:
     where, *rest = item.get("loc") or ("body",)
     kind = str(item.get("type", ""))
     if where == "body" and kind == "json_invalid":
-        return Problem("", "The body is no valid JSON.")
+        return NO_JSON
     word = str(rest[-1]) if rest else ""
     named = _named(where, rest)
     pointer = _pointer(rest) if where == "body" else ""

@@ -3,6 +3,8 @@
 The answer is a row of frames. A frame is a line of JSON. Behind one of the kind ``bytes`` stand as many bytes of a
 log as it says. Whatever is ready goes out in turn, one piece a log. So a log that writes without end holds up no
 other, and a slow reader makes the server hold one chunk a log.
+
+A log that stands in the list more than once, from the same byte on, is read once.
 """
 
 from __future__ import annotations
@@ -82,11 +84,18 @@ class _Turns:
 
 
 async def feed(
-    openers: Sequence[Opener], clock: Clock, still_allowed: Callable[[], bool] = lambda: True
+    openers: Sequence[Opener],
+    clock: Clock,
+    still_allowed: Callable[[], bool] = lambda: True,
+    numbers: Sequence[Sequence[int]] = (),
 ) -> AsyncGenerator[bytes, None]:
-    """Frames until each log has ended or was refused, or ``still_allowed`` says no (asked at once and each 15 s)."""
+    """Frames until each log has ended or was refused, or ``still_allowed`` says no (asked at once and each 15 s).
+
+    ``numbers`` are the places that each log has in the list; by default it has the place of its opener.
+    """
     turns = _Turns()
-    lanes = [asyncio.ensure_future(_follow(turns, number, opener)) for number, opener in enumerate(openers)]
+    places = numbers or [(number,) for number in range(len(openers))]
+    lanes = [asyncio.ensure_future(_follow(turns, of, opener)) for of, opener in zip(places, openers, strict=True)]
     for lane in lanes:
         lane.add_done_callback(turns.wake)
     try:
@@ -105,32 +114,34 @@ async def feed(
         await asyncio.gather(*lanes, return_exceptions=True)
 
 
-async def _follow(turns: _Turns, number: int, opener: Opener) -> None:
+async def _follow(turns: _Turns, numbers: Sequence[int], opener: Opener) -> None:
     lane = _Lane()
+
+    async def give(kind: str, piece: bytes = b"", **facts: object) -> None:
+        for number in numbers:
+            await turns.give(lane, _frame(kind, log=number, **facts) + piece)
+
+    async def refuse(error: HeadwayError) -> None:
+        await give("problem", status=error.http_status, slug=error.slug, title=error.title, detail=error.message)
+
     try:
         opened = await opener()
         async with aclosing(opened.chunks) as chunks:
             at = opened.offset
-            await turns.give(lane, _frame("open", log=number, attempt=opened.number, offset=at, ended=opened.ended))
+            await give("open", attempt=opened.number, offset=at, ended=opened.ended)
             async for chunk in chunks:
                 for begin in range(0, len(chunk), PIECE_BYTES):
                     piece = chunk[begin : begin + PIECE_BYTES]
-                    await turns.give(lane, _frame("bytes", log=number, offset=at, size=len(piece)) + piece)
+                    await give("bytes", piece, offset=at, size=len(piece))
                     at += len(piece)
-        await turns.give(lane, _frame("end", log=number))
+        await give("end")
     except HeadwayError as error:
-        await turns.give(lane, _problem(number, error))
+        await refuse(error)
     except Exception as error:
         # One log that can't be read must not end the others.
         log.error("logs.feed_failed", exc=error)
-        await turns.give(lane, _problem(number, HeadwayError(INSIDE)))
+        await refuse(HeadwayError(INSIDE))
 
 
 def _frame(kind: str, **facts: object) -> bytes:
     return json.dumps({"kind": kind, **facts}, separators=(",", ":")).encode() + b"\n"
-
-
-def _problem(number: int, error: HeadwayError) -> bytes:
-    return _frame(
-        "problem", log=number, status=error.http_status, slug=error.slug, title=error.title, detail=error.message
-    )

@@ -29,8 +29,9 @@ _RECORD = struct.Struct("<QQII")  # when, offset, length, stream; see worker/box
 _NUMBER_AT = 20
 # Beyond every log.
 _NO_START = 1 << 66
-# So much is put in order at once. Two streams in turns of a line each would else cost a read for each line.
-_BATCH_BYTES = 1 << 20
+# So much is put in order at once, and held while the reader is slow. Two streams in turns of a line each would else
+# cost a read for each line.
+_BATCH_BYTES = 256 << 10
 
 Piece = tuple[int, int, int]  # stream from 0, first byte, length
 
@@ -149,12 +150,12 @@ async def opened(
 
 
 async def follow(
-    reader: AttemptLogReader, task: TaskId, found: LocatedAttempt, start: int
+    reader: AttemptLogReader, task: TaskId, found: LocatedAttempt, start: int, piece: int
 ) -> AsyncGenerator[bytes, None]:
     """From ``start`` until the attempt has ended and the last byte of both streams was given."""
 
     def at(stream: str) -> Callable[[int], AsyncGenerator[bytes, None]]:
-        return lambda offset: reader.follow(task, found, stream, offset)
+        return lambda offset: reader.follow(task, found, stream, offset, piece=piece)
 
     index = _index(reader, task, found) if found.ended else reader.follow(task, found, INDEX, 0)
     sizes = await _sizes(reader, task, found) if found.ended else [0, 0]
@@ -263,5 +264,9 @@ async def _ordered(batch: list[Piece], cursors: list[_Cursor]) -> AsyncIterator[
     for stream, _, length in batch:
         out.append(read[stream][at[stream] : at[stream] + length])
         at[stream] += length
-    if data := b"".join(out):
+    data = b"".join(out)
+    # They would lie beside it for as long as a slow reader takes.
+    read.clear()
+    out.clear()
+    if data:
         yield data

@@ -24,6 +24,9 @@ log = get_logger(__name__)
 
 # How long a follower waits for the copy of an ended attempt whose worker doesn't answer, in looks.
 _LAST_LOOKS = 10
+# So much is asked of a worker at once. What a slow reader has not taken waits in gRPC on both sides, up to its window
+# of some MiB a call, so a call never carries more than this.
+PIECE_BYTES = 256 * 1024
 _PAUSE_S = 0.3
 _LONGEST_PAUSE_S = 3.0
 
@@ -103,26 +106,61 @@ class AttemptLogReader:
         return LogSnapshot(begin, first.size, found.ended, _until(first, chunks, begin, first.size))
 
     async def _ask_worker(
-        self, task: TaskId, found: LocatedAttempt, stream: str, start: int, tail: int | None, *, follow: bool
+        self,
+        task: TaskId,
+        found: LocatedAttempt,
+        stream: str,
+        start: int,
+        tail: int | None,
+        *,
+        follow: bool,
+        piece: int = PIECE_BYTES,
     ) -> AsyncGenerator[wk.LogChunk, None]:
-        worker = await self._services.worker(found.worker_address)
-        request = wk.ReadLogRequest(
-            attempt=common.Attempt(task=common.Task(job_id=task.job_id, name=task.name), number=found.number),
-            stream=stream,
-            offset=0 if tail is not None else start,
-            follow=follow,
-        )
-        if tail is not None:
-            request.tail = tail
-        async with aclosing(worker.parts("ReadLog", request, deadline_s=None)) as parts:
-            async for chunk in parts:
-                yield chunk
+        """Each call brings ``piece`` bytes at most. The next is made once the reader has taken them."""
+        at = start
+        while True:
+            worker = await self._services.worker(found.worker_address)
+            request = wk.ReadLogRequest(
+                attempt=common.Attempt(task=common.Task(job_id=task.job_id, name=task.name), number=found.number),
+                stream=stream,
+                offset=0 if tail is not None else at,
+                limit=piece,
+                follow=follow,
+                without_marks=True,
+            )
+            if tail is not None:
+                request.tail = tail
+            got = 0
+            async with aclosing(worker.parts("ReadLog", request, deadline_s=None)) as parts:
+                async for chunk in parts:
+                    at, got = chunk.offset + len(chunk.data), got + len(chunk.data)
+                    ended = chunk.ended
+                    yield chunk
+                    if ended:
+                        return
+            if got < piece:
+                return
+            tail = None
 
-    async def follow(self, task: TaskId, found: LocatedAttempt, stream: str, start: int) -> AsyncGenerator[bytes, None]:
+    async def size_at_worker(self, task: TaskId, found: LocatedAttempt, stream: str) -> int | None:
+        """Bytes of a live log now; None: its worker doesn't say. The mount may know less than was sent already."""
+        sizes = []
+        for one in merged.STREAMS if stream == merged.BOTH else (stream,):
+            try:
+                opened = await self._from_worker(task, found, one, 0, 0)
+            except (Unavailable, NotFound, MountUnavailable):
+                return None
+            await opened.chunks.aclose()
+            sizes.append(opened.size)
+        return sum(sizes)
+
+    async def follow(
+        self, task: TaskId, found: LocatedAttempt, stream: str, start: int, *, piece: int = PIECE_BYTES
+    ) -> AsyncGenerator[bytes, None]:
         """From ``start`` until the attempt has ended and its last byte was given. A worker or TaskManager that is
-        away for a while is waited for; no byte comes twice."""
+        away for a while is waited for; no byte comes twice. About ``piece`` bytes are read ahead of the reader."""
         if stream == merged.BOTH:
-            async with aclosing(merged.follow(self, task, found, start)) as both:
+            async with aclosing(merged.follow(self, task, found, start, piece)) as both:
                 async for data in both:
                     yield data
             return
@@ -141,7 +179,8 @@ class AttemptLogReader:
                 looks += 1
             elif found.worker_address:
                 try:
-                    async with aclosing(self._ask_worker(task, found, stream, at, None, follow=True)) as chunks:
+                    asked = self._ask_worker(task, found, stream, at, None, follow=True, piece=piece)
+                    async with aclosing(asked) as chunks:
                         async for chunk in chunks:
                             skip = max(0, at - chunk.offset)
                             if data := chunk.data[skip:]:

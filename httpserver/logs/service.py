@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from fastapi.responses import StreamingResponse
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from headway.clock import Clock
 from headway.errors import NotFound, RangeInvalid
@@ -20,7 +21,8 @@ from ..http.disposition import attachment
 from ..jobs.service import Jobs
 from . import lines, times
 from .archive import LogArchiveEntry, archive
-from .feed import OpenedLog, Opener, feed
+from .feed import PIECE_BYTES, OpenedLog, Opener, feed
+from .places import FollowPlaces
 from .reader import AttemptLogReader
 from .snapshot import LocatedAttempt, LogSnapshot
 
@@ -35,6 +37,7 @@ class Logs:
         self._reader = reader
         self._clock = clock
         self.streams = 0  # answers that follow several logs
+        self.places = FollowPlaces()
 
     async def respond(
         self,
@@ -78,23 +81,45 @@ class Logs:
         headers["Content-Length"] = str(max(0, opened.size - opened.start))
         return _stream(opened.chunks, 200, headers)
 
-    async def follow(
-        self, account: Account, wanted: Sequence[s.FollowedLog], still_allowed: Callable[[], bool]
+    def follow(self, account: Account, wanted: Sequence[s.FollowedLog], still_allowed: Callable[[], bool]) -> Response:
+        """Frames of several logs; what would be refused alone is a frame of its own.
+
+        A log that is wanted from the same byte on more than once is read once.
+        """
+        places: dict[str, list[int]] = {}
+        for number, one in enumerate(wanted):
+            places.setdefault(one.model_dump_json(), []).append(number)
+        logs = [wanted[numbers[0]] for numbers in places.values()]
+        # Both streams in order are three logs that are read: each of them, and their index.
+        cost = sum(3 if one.stream is s.LogStream.BOTH else 1 for one in logs)
+        frames = self._frames(account, logs, list(places.values()), still_allowed)
+        return _Following(frames, self.places, account.name, cost)
+
+    async def _frames(
+        self,
+        account: Account,
+        wanted: Sequence[s.FollowedLog],
+        numbers: Sequence[Sequence[int]],
+        still_allowed: Callable[[], bool],
     ) -> AsyncGenerator[bytes, None]:
-        """Frames of several logs; what would be refused alone is a frame of its own."""
 
         def opener(one: s.FollowedLog) -> Opener:
             async def opened() -> OpenedLog:
                 task, found = await self._found(account, one.job, one.task, one.attempt)
                 start = await self._start(task, found, one.stream, one.offset or 0, one.tail)
-                chunks = self._reader.follow(task, found, one.stream, start)
+                if start and one.tail is None and not found.ended and found.worker_address:
+                    size = await self._reader.size_at_worker(task, found, one.stream)
+                    if size is not None and start > size:
+                        raise RangeInvalid(f"The log has {size} bytes so far; the offset lies beyond.")
+                chunks = self._reader.follow(task, found, one.stream, start, piece=PIECE_BYTES)
                 return OpenedLog(found.number, start, found.ended, chunks)
 
             return opened
 
         self.streams += 1
         try:
-            async with aclosing(feed([opener(one) for one in wanted], self._clock, still_allowed)) as frames:
+            openers = [opener(one) for one in wanted]
+            async with aclosing(feed(openers, self._clock, still_allowed, numbers)) as frames:
                 async for some in frames:
                     yield some
         finally:
@@ -194,6 +219,24 @@ class Logs:
                         yield LogArchiveEntry(f"{name}/{found.number}/{stream}.log", opened.size, opened.chunks)
                     else:
                         await _close(opened)
+
+
+class _Following(StreamingResponse):
+    """Holds its places for as long as it is sent, however that ends."""
+
+    def __init__(self, frames: AsyncGenerator[bytes, None], places: FollowPlaces, account: str, cost: int) -> None:
+        super().__init__(
+            frames,
+            media_type="application/octet-stream",
+            headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
+        )
+        self._places = places
+        self._account = account
+        self._cost = cost
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._places.taken(self._account, self._cost):
+            await super().__call__(scope, receive, send)
 
 
 def _stream(chunks: AsyncIterator[bytes], status: int, headers: dict[str, str]) -> Response:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from .base import ApiRequest, ApiResponse, LogStream
 
@@ -10,15 +13,37 @@ from .base import ApiRequest, ApiResponse, LogStream
 MOST_FOLLOWED = 128
 
 
+_AttemptNumber = Annotated[
+    int,
+    BeforeValidator(lambda value: 0 if value == "latest" else value),
+    Field(ge=0, le=999_999_999, strict=True),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+                {"type": "string", "const": "latest"},
+            ],
+            "description": "from 1; 0 or `latest`: the latest",
+        }
+    ),
+]
+
+
 class FollowedLog(ApiRequest):
-    """One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte."""
+    """One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte; never both."""
 
     job: str = Field(max_length=64, description="id, or a beginning of it that fits one job only")
     task: str = Field(max_length=64)
-    attempt: int = Field(0, ge=0, lt=2**31, description="from 1; 0: the latest")
+    attempt: _AttemptNumber = 0
     stream: LogStream
-    offset: int | None = Field(None, ge=0, lt=2**63)
-    tail: int | None = Field(None, ge=0, lt=2**63, description="counts where both are given")
+    offset: int | None = Field(None, ge=0, lt=2**63, strict=True)
+    tail: int | None = Field(None, ge=0, lt=2**63, strict=True)
+
+    @model_validator(mode="after")
+    def _begins_at_one_place(self) -> Self:
+        if self.offset is not None and self.tail is not None:
+            raise PydanticCustomError("either", "either", {"names": "`offset` or `tail`"})
+        return self
 
 
 class FollowedLogs(ApiRequest):

@@ -288,6 +288,7 @@ class FakeWorker(WorkerServicer):
         self.grown = asyncio.Condition()
         self.break_after: int | None = None
         self.requests: list[wk.ReadLogRequest] = []
+        self.sent = 0  # bytes
 
     async def write(self, job_id: str, task: str, data: bytes, *, number: int = 1, stream: str = "stdout") -> None:
         """Bytes that the task prints."""
@@ -308,9 +309,9 @@ class FakeWorker(WorkerServicer):
         log = self.logs.setdefault((*key, request.stream), bytearray())
         at = max(0, len(log) - request.tail) if request.HasField("tail") else request.offset
         size = len(log)
-        sent = False
+        sent, left = False, request.limit or 1 << 60
         while True:
-            data = bytes(log[at : at + 1000])
+            data = bytes(log[at : at + min(1000, left)])
             ended = key in self.ended and at + len(data) >= len(log)
             if data or not sent or ended:
                 if self.break_after is not None and at + len(data) > self.break_after:
@@ -318,8 +319,9 @@ class FakeWorker(WorkerServicer):
                     raise Unavailable("the worker was killed")
                 yield wk.LogChunk(data=data, offset=at, size=max(size, len(log)), ended=ended)
                 sent = True
-            at += len(data)
-            if ended or (not request.follow and at >= size):
+            at, left = at + len(data), left - len(data)
+            self.sent += len(data)
+            if ended or not left or (not request.follow and at >= size):
                 return
             async with self.grown:
                 if at >= len(log) and key not in self.ended:

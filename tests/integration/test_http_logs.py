@@ -9,10 +9,14 @@ import io
 import os
 import zipfile
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 import pytest_asyncio
 
+from headway.ids import JobId, TaskId
+from httpserver.logs.places import FollowPlaces
+from httpserver.logs.reader import PIECE_BYTES
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.waiting import eventually
 from tests.unit.httpserver.logs.test_feed import frames
@@ -374,6 +378,28 @@ async def test_a_large_log_is_sent_in_flat_memory(rig: Rig):
     assert most - before < 40 << 20
 
 
+@pytest.mark.parametrize("live", [True, False], ids=["live", "ended"])
+async def test_what_a_slow_reader_has_not_taken_is_not_asked_of_the_worker(rig: Rig, live: bool):
+    """Whole windows of gRPC used to fill on both sides, some MiB for each log."""
+    job_id, _ = await a_task(rig, "RUNNING" if live else "SUCCEEDED", stdout_bytes=2 << 20)
+    data = os.urandom(2 << 20)
+    await rig.worker.write(job_id, "a", data)
+    if not live:
+        await rig.worker.end(job_id, "a")
+    reader, task = rig.parts.logs._reader, TaskId(JobId(job_id), "a")
+    found = await reader.locate(task, 1)
+    before = rig.worker.sent
+    async with aclosing(reader.follow(task, found, "stdout", 0, piece=64_000)) as chunks:
+        got = await anext(chunks)
+        await asyncio.sleep(0.2)  # nobody reads
+        assert len(got) <= rig.worker.sent - before <= (64_000 if live else PIECE_BYTES)
+        async for chunk in chunks:
+            got += chunk
+            if len(got) == len(data):
+                break
+    assert got == data
+
+
 async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
     ann, bob = await rig.client("ann"), await rig.client("bob")
     live, _ = await a_task(rig)
@@ -394,6 +420,8 @@ async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
         one(others),
         one(live, attempt=2),
         one("j0000000000000000"),
+        one(live, attempt="latest", offset=len(EVERY_BYTE) + 1),
+        one(live, stream="both", offset=len(EVERY_BYTE) + 1),
     ]
     got = bytearray()
 
@@ -408,12 +436,12 @@ async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
 
     reading = asyncio.create_task(read())
     await eventually(lambda: b"".join(data for _, data in of(1)) == EVERY_BYTE[10:])
-    await eventually(lambda: all(of(n)[-1:] for n in range(7)))
+    await eventually(lambda: all(of(n)[-1:] for n in range(9)))
     assert of(0)[0][0] == {
         "kind": "open", "log": 0, "attempt": 1, "offset": len(EVERY_BYTE) - 5, "ended": False,
     }  # fmt: skip
     assert (of(2)[0][0]["offset"], b"".join(data for _, data in of(2))) == (2, b"234\n")
-    assert [of(n)[-1][0].get("status") for n in range(3, 7)] == [416, 403, 404, 404]
+    assert [of(n)[-1][0].get("status") for n in range(3, 9)] == [416, 403, 404, 404, 416, 416]
     await rig.worker.write(live, "a", b"more")
     await rig.worker.end(live, "a")
     await asyncio.wait_for(reading, 10)
@@ -422,3 +450,60 @@ async def test_several_logs_come_in_one_answer_each_as_if_alone(rig: Rig):
     assert [of(n)[-1][0]["kind"] for n in range(3)] == ["end"] * 3
     for bad in ([], [one(live)] * 129, [one(live, stream="index")], [one(live, offset=-1)]):
         assert (await ann.post("/logs/follow", json={"logs": bad})).status_code == 400
+
+
+@pytest.mark.parametrize("key", ["offset", "tail", "attempt"])
+@pytest.mark.parametrize("value", ["1", True, 1.0, 2**63])
+async def test_numbers_of_a_followed_log_are_whole_numbers(rig: Rig, key: str, value: object):
+    ann = await rig.client("ann")
+    wish = {"job": "j", "task": "a", "stream": "stdout", key: value}
+    answer = await ann.post("/logs/follow", json={"logs": [wish]})
+    assert answer.status_code == 400
+    (problem,) = answer.json()["errors"]
+    assert problem["pointer"] == f"/logs/0/{key}"
+    assert problem["message"].startswith(f"`{key}` m")
+
+
+async def test_a_followed_log_begins_at_one_place(rig: Rig):
+    ann = await rig.client("ann")
+    wish = {"job": "j", "task": "a", "stream": "stdout", "offset": 0, "tail": 1}
+    answer = await ann.post("/logs/follow", json={"logs": [wish]})
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "Entry 1 of `logs` may have `offset` or `tail`, not both."
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"logs": "\xff\xfe"}', b"[" * 100_000, b'{"logs": ' + b"9" * 5_000 + b"}", b"{"], ids=len
+)
+async def test_a_body_that_is_no_json_is_told_in_one_sentence(rig: Rig, body: bytes):
+    ann = await rig.client("ann")
+    answer = await ann.post("/logs/follow", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["detail"]) == (400, "The body is no valid JSON.")
+    assert [item["message"] for item in answer.json()["errors"]] == ["The body is no valid JSON."]
+
+
+async def test_too_many_followed_logs_are_refused_until_some_are_closed(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    ann = await rig.client("ann")
+    job_id, _ = await a_task(rig)
+    monkeypatch.setattr(rig.parts.logs, "places", FollowPlaces(per_account=4))
+
+    def body(*offsets: int, stream: str = "stdout") -> dict[str, object]:
+        return {"logs": [{"job": job_id, "task": "a", "stream": stream, "offset": offset} for offset in offsets]}
+
+    await rig.worker.write(job_id, "a", b"0123456789")
+    # Four wishes for one log from one byte on are one.
+    async with ann.stream("POST", "/logs/follow", json=body(1, 1, 1, 1, 2)) as answer:
+        assert answer.status_code == 200
+        refused = await ann.post("/logs/follow", json=body(0, stream="both"))
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+        assert "close some" in refused.json()["detail"]
+    await rig.worker.end(job_id, "a")
+
+    async def taken() -> bool:
+        return (await ann.post("/logs/follow", json=body(0, stream="both"))).status_code == 200
+
+    for _ in range(50):
+        if await taken():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("the places stay taken")

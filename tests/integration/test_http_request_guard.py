@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import socket
@@ -243,6 +244,17 @@ async def test_another_sites_page_cannot_act_with_a_browsers_session(shared: Rig
         assert (answer.status_code, answer.json()["slug"]) == (403, "cross-site"), (method, path)
     assert (await victim.get(f"/jobs/{job_id}/cancel", headers=headers)).status_code == 405
     assert (await owner.get(f"/jobs/{job_id}")).json()["state"] == "PENDING"
+
+
+@on_shared
+@pytest.mark.parametrize("path", ["/logs/follow", "/jobs", "/tokens"])
+async def test_a_packed_body_is_refused_and_not_taken_for_what_it_holds(shared: Rig, path: str):
+    ann = await shared.client("ann")
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    answer = await ann.post(path, content=gzip.compress(b"{}"), headers=headers)
+    assert (answer.status_code, "Content-Encoding" in answer.json()["detail"]) == (415, True)
+    plain = await ann.post(path, content=b"{}", headers={**headers, "Content-Encoding": "identity"})
+    assert plain.status_code in (400, 422)
 
 
 @on_shared

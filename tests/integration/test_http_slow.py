@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 
 import pytest
@@ -100,3 +102,38 @@ async def test_an_idle_stream_is_none_that_stops_coming(rig: Rig, monkeypatch: p
 
 
 JOB = {"version": 1, "name": "x", "tasks": [{"name": "a", "image": "i", "command": "true", "timeout": "1m"}]}
+
+
+@pytest.mark.parametrize("leaves", ["closed", "reset", "stays"])
+@pytest.mark.parametrize("first", [b"", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"], ids=["new", "kept"])
+async def test_what_a_client_asked_of_a_server_that_hung_is_not_done_once_it_has_gone(
+    rig: Rig, leaves: str, first: bytes, caplog: pytest.LogCaptureFixture
+):
+    """A press of Cancel used to count minutes later, although its page was closed long ago."""
+    ann = await rig.client("ann")
+    name = f"{leaves} {len(first)}"
+    body = b'{"name": "%s"}' % name.encode()
+    request = (
+        b"POST /api/v1/tokens HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
+    ) % ((await rig.account("ann")).encode(), len(body), body)
+    with socket.create_connection(("127.0.0.1", int(rig.url.rpartition(":")[2]))) as line:
+        if first:
+            line.sendall(first)
+            assert await asyncio.to_thread(line.recv, 1 << 16)
+        # The server shares this loop, so until the next `await` it hangs.
+        line.sendall(request)
+        if leaves == "reset":
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if leaves != "stays":
+            line.close()
+
+        async def made() -> bool:
+            return name in [token["name"] for token in (await ann.get("/tokens")).json()["tokens"]]
+
+        for _ in range(20):
+            if await made():
+                break
+            await asyncio.sleep(0.02)
+        assert await made() is (leaves == "stays")
+    assert "without starting response" not in caplog.text

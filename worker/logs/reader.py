@@ -101,6 +101,7 @@ class WorkerLogReader:
         limit: int = 0,
         tail: int | None = None,
         follow: bool = False,
+        with_marks: bool = True,
     ) -> AsyncIterator[LogChunk]:
         """The bytes from ``offset`` on, or the last ``tail`` ones, in chunks. At most ``limit`` bytes, 0: all.
 
@@ -126,7 +127,9 @@ class WorkerLogReader:
                 data = await self._bytes(source, at, want)
             over = source.ended and at + len(data) >= source.size
             if data or first or over:
-                new_marks = await asyncio.to_thread(_marks_of, source, marks, at, len(data)) if data else ()
+                new_marks: tuple[tuple[int, float], ...] = ()
+                if data and with_marks:
+                    new_marks = await asyncio.to_thread(_marks_of, source, marks, at, len(data))
                 yield LogChunk(data, at, source.size, over, new_marks)
                 first = False
             at += len(data)

@@ -27,7 +27,7 @@ from headway.rpc.v1 import task_manager_pb2 as headway_dot_rpc_dot_v1_dot_task__
 from headway.rpc.v1 import resource_manager_pb2 as headway_dot_rpc_dot_v1_dot_resource__manager__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadway/rpc/v1/worker.proto\x12\x0eheadway.rpc.v1\x1a\x1bheadway/rpc/v1/common.proto\x1a!headway/rpc/v1/task_manager.proto\x1a%headway/rpc/v1/resource_manager.proto\"\x93\x02\n\rLaunchAttempt\x12(\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Attempt\x12\x12\n\ngeneration\x18\x02 \x01(\r\x12&\n\x05owner\x18\x03 \x01(\x0b\x32\x17.headway.rpc.v1.Account\x12\x10\n\x08job_name\x18\x04 \x01(\t\x12&\n\x04spec\x18\x05 \x01(\x0b\x32\x18.headway.rpc.v1.TaskSpec\x12\x11\n\tgpu_uuids\x18\x06 \x03(\t\x12\x11\n\tplaced_at\x18\x07 \x01(\x01\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\x12\x0f\n\x07lease_s\x18\t \x01(\x01\x12\x16\n\x0elease_enforced\x18\n \x01(\x08\"@\n\rLaunchRequest\x12/\n\x08launches\x18\x01 \x03(\x0b\x32\x1d.headway.rpc.v1.LaunchAttempt\"\xd6\x01\n\x0bLaunchReply\x12\x35\n\x08verdicts\x18\x01 \x03(\x0b\x32#.headway.rpc.v1.LaunchReply.Verdict\x1a\x8f\x01\n\x07Verdict\x12(\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Attempt\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x0c\n\x04slug\x18\x03 \x01(\t\x12\x10\n\x08sentence\x18\x04 \x01(\t\x12\x13\n\x0b\x61gain_later\x18\x05 \x01(\x08\x12\x13\n\x0b\x61\x63\x63\x65pted_at\x18\x06 \x01(\x01\"P\n\x0bStopRequest\x12)\n\x06orders\x18\x01 \x03(\x0b\x32\x19.headway.rpc.v1.StopOrder\x12\x16\n\x0esuspend_leases\x18\x02 \x01(\x08\"\x0b\n\tStopReply\"<\n\rExtendRequest\x12+\n\x06orders\x18\x01 \x03(\x0b\x32\x1b.headway.rpc.v1.ExtendOrder\"\r\n\x0b\x45xtendReply\"\x95\x01\n\x0eReadLogRequest\x12(\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Attempt\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\r\n\x05limit\x18\x04 \x01(\x04\x12\x11\n\x04tail\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06\x66ollow\x18\x06 \x01(\x08\x42\x07\n\x05_tail\"m\n\x08LogChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12&\n\x05marks\x18\x05 \x03(\x0b\x32\x17.headway.rpc.v1.LogMark\"%\n\x07LogMark\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\n\n\x02\x61t\x18\x02 \x01(\x01\"C\n\x14PrepareImagesRequest\x12+\n\x06images\x18\x01 \x03(\x0b\x32\x1b.headway.rpc.v1.WantedImage\"j\n\x0bWantedImage\x12\r\n\x05image\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12+\n\x06source\x18\x03 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12\x0f\n\x07\x61\x63\x63ount\x18\x04 \x01(\t\"\x14\n\x12PrepareImagesReply\"\x12\n\x10GetStatusRequest2\xc1\x03\n\x06Worker\x12\x44\n\x06Launch\x12\x1d.headway.rpc.v1.LaunchRequest\x1a\x1b.headway.rpc.v1.LaunchReply\x12>\n\x04Stop\x12\x1b.headway.rpc.v1.StopRequest\x1a\x19.headway.rpc.v1.StopReply\x12\x44\n\x06\x45xtend\x12\x1d.headway.rpc.v1.ExtendRequest\x1a\x1b.headway.rpc.v1.ExtendReply\x12\x45\n\x07ReadLog\x12\x1e.headway.rpc.v1.ReadLogRequest\x1a\x18.headway.rpc.v1.LogChunk0\x01\x12Y\n\rPrepareImages\x12$.headway.rpc.v1.PrepareImagesRequest\x1a\".headway.rpc.v1.PrepareImagesReply\x12I\n\tGetStatus\x12 .headway.rpc.v1.GetStatusRequest\x1a\x1a.headway.rpc.v1.NodeStatusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadway/rpc/v1/worker.proto\x12\x0eheadway.rpc.v1\x1a\x1bheadway/rpc/v1/common.proto\x1a!headway/rpc/v1/task_manager.proto\x1a%headway/rpc/v1/resource_manager.proto\"\x93\x02\n\rLaunchAttempt\x12(\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Attempt\x12\x12\n\ngeneration\x18\x02 \x01(\r\x12&\n\x05owner\x18\x03 \x01(\x0b\x32\x17.headway.rpc.v1.Account\x12\x10\n\x08job_name\x18\x04 \x01(\t\x12&\n\x04spec\x18\x05 \x01(\x0b\x32\x18.headway.rpc.v1.TaskSpec\x12\x11\n\tgpu_uuids\x18\x06 \x03(\t\x12\x11\n\tplaced_at\x18\x07 \x01(\x01\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\x12\x0f\n\x07lease_s\x18\t \x01(\x01\x12\x16\n\x0elease_enforced\x18\n \x01(\x08\"@\n\rLaunchRequest\x12/\n\x08launches\x18\x01 \x03(\x0b\x32\x1d.headway.rpc.v1.LaunchAttempt\"\xd6\x01\n\x0bLaunchReply\x12\x35\n\x08verdicts\x18\x01 \x03(\x0b\x32#.headway.rpc.v1.LaunchReply.Verdict\x1a\x8f\x01\n\x07Verdict\x12(\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Attempt\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x0c\n\x04slug\x18\x03 \x01(\t\x12\x10\n\x08sentence\x18\x04 \x01(\t\x12\x13\n\x0b\x61gain_later\x18\x05 \x01(\x08\x12\x13\n\x0b\x61\x63\x63\x65pted_at\x18\x06 \x01(\x01\"P\n\x0bStopRequest\x12)\n\x06orders\x18\x01 \x03(\x0b\x32\x19.headway.rpc.v1.StopOrder\x12\x16\n\x0esuspend_leases\x18\x02 \x01(\x08\"\x0b\n\tStopReply\"<\n\rExtendRequest\x12+\n\x06orders\x18\x01 \x03(\x0b\x32\x1b.headway.rpc.v1.ExtendOrder\"\r\n\x0b\x45xtendReply\"\xac\x01\n\x0eReadLogRequest\x12(\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Attempt\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\r\n\x05limit\x18\x04 \x01(\x04\x12\x11\n\x04tail\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06\x66ollow\x18\x06 \x01(\x08\x12\x15\n\rwithout_marks\x18\x07 \x01(\x08\x42\x07\n\x05_tail\"m\n\x08LogChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12&\n\x05marks\x18\x05 \x03(\x0b\x32\x17.headway.rpc.v1.LogMark\"%\n\x07LogMark\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\n\n\x02\x61t\x18\x02 \x01(\x01\"C\n\x14PrepareImagesRequest\x12+\n\x06images\x18\x01 \x03(\x0b\x32\x1b.headway.rpc.v1.WantedImage\"j\n\x0bWantedImage\x12\r\n\x05image\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12+\n\x06source\x18\x03 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12\x0f\n\x07\x61\x63\x63ount\x18\x04 \x01(\t\"\x14\n\x12PrepareImagesReply\"\x12\n\x10GetStatusRequest2\xc1\x03\n\x06Worker\x12\x44\n\x06Launch\x12\x1d.headway.rpc.v1.LaunchRequest\x1a\x1b.headway.rpc.v1.LaunchReply\x12>\n\x04Stop\x12\x1b.headway.rpc.v1.StopRequest\x1a\x19.headway.rpc.v1.StopReply\x12\x44\n\x06\x45xtend\x12\x1d.headway.rpc.v1.ExtendRequest\x1a\x1b.headway.rpc.v1.ExtendReply\x12\x45\n\x07ReadLog\x12\x1e.headway.rpc.v1.ReadLogRequest\x1a\x18.headway.rpc.v1.LogChunk0\x01\x12Y\n\rPrepareImages\x12$.headway.rpc.v1.PrepareImagesRequest\x1a\".headway.rpc.v1.PrepareImagesReply\x12I\n\tGetStatus\x12 .headway.rpc.v1.GetStatusRequest\x1a\x1a.headway.rpc.v1.NodeStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,19 +51,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXTENDREPLY']._serialized_start=868
   _globals['_EXTENDREPLY']._serialized_end=881
   _globals['_READLOGREQUEST']._serialized_start=884
-  _globals['_READLOGREQUEST']._serialized_end=1033
-  _globals['_LOGCHUNK']._serialized_start=1035
-  _globals['_LOGCHUNK']._serialized_end=1144
-  _globals['_LOGMARK']._serialized_start=1146
-  _globals['_LOGMARK']._serialized_end=1183
-  _globals['_PREPAREIMAGESREQUEST']._serialized_start=1185
-  _globals['_PREPAREIMAGESREQUEST']._serialized_end=1252
-  _globals['_WANTEDIMAGE']._serialized_start=1254
-  _globals['_WANTEDIMAGE']._serialized_end=1360
-  _globals['_PREPAREIMAGESREPLY']._serialized_start=1362
-  _globals['_PREPAREIMAGESREPLY']._serialized_end=1382
-  _globals['_GETSTATUSREQUEST']._serialized_start=1384
-  _globals['_GETSTATUSREQUEST']._serialized_end=1402
-  _globals['_WORKER']._serialized_start=1405
-  _globals['_WORKER']._serialized_end=1854
+  _globals['_READLOGREQUEST']._serialized_end=1056
+  _globals['_LOGCHUNK']._serialized_start=1058
+  _globals['_LOGCHUNK']._serialized_end=1167
+  _globals['_LOGMARK']._serialized_start=1169
+  _globals['_LOGMARK']._serialized_end=1206
+  _globals['_PREPAREIMAGESREQUEST']._serialized_start=1208
+  _globals['_PREPAREIMAGESREQUEST']._serialized_end=1275
+  _globals['_WANTEDIMAGE']._serialized_start=1277
+  _globals['_WANTEDIMAGE']._serialized_end=1383
+  _globals['_PREPAREIMAGESREPLY']._serialized_start=1385
+  _globals['_PREPAREIMAGESREPLY']._serialized_end=1405
+  _globals['_GETSTATUSREQUEST']._serialized_start=1407
+  _globals['_GETSTATUSREQUEST']._serialized_end=1425
+  _globals['_WORKER']._serialized_start=1428
+  _globals['_WORKER']._serialized_end=1877
 # @@protoc_insertion_point(module_scope)

@@ -83,20 +83,22 @@ class ExtendReply(_message.Message):
     def __init__(self) -> None: ...
 
 class ReadLogRequest(_message.Message):
-    __slots__ = ("attempt", "stream", "offset", "limit", "tail", "follow")
+    __slots__ = ("attempt", "stream", "offset", "limit", "tail", "follow", "without_marks")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_MARKS_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     stream: str
     offset: int
     limit: int
     tail: int
     follow: bool
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., stream: _Optional[str] = ..., offset: _Optional[int] = ..., limit: _Optional[int] = ..., tail: _Optional[int] = ..., follow: _Optional[bool] = ...) -> None: ...
+    without_marks: bool
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., stream: _Optional[str] = ..., offset: _Optional[int] = ..., limit: _Optional[int] = ..., tail: _Optional[int] = ..., follow: _Optional[bool] = ..., without_marks: _Optional[bool] = ...) -> None: ...
 
 class LogChunk(_message.Message):
     __slots__ = ("data", "offset", "size", "ended", "marks")

@@ -76,4 +76,5 @@ def test_a_file_of_another_tool_is_named(text: str, what: str) -> None:
     ],
 )  # fmt: skip
 def test_a_job_file_and_what_nobody_knows_go_to_the_server(text: str) -> None:
-    assert foreign.named(text.encode(errors="surrogateescape"), "f.yaml") == ""
+    for file in ("f.yaml", "-"):
+        assert foreign.named(text.encode(errors="surrogateescape"), file) == ""

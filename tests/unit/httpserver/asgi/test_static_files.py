@@ -37,6 +37,12 @@ def test_pages_of_the_documentation_are_markdown(page: StaticPage, path: str) ->
 @pytest.mark.parametrize(
     "path",
     [
+        "/favicon.ico",
+        "/openapi.json",
+        "/nope.js",
+        "//nope.js",
+        "/index.html.map",
+        "/.git/config",
         "/help/none.md",
         "/help/../secret.md",
         "/help/..%2fsecret.md",
@@ -50,7 +56,10 @@ def test_what_is_no_page_is_not_there(page: StaticPage, path: str) -> None:
         page.respond(path)
 
 
-@pytest.mark.parametrize("path", ["/help/start", "/help/none", "/help/notes.txt", "/help/", "/jobs/j1"])
+@pytest.mark.parametrize(
+    "path",
+    ["/help/start", "/help/none", "/help/notes.txt", "/help/", "/jobs/j1", "/jobs/j1/a.b", "/images/a/b.js/1.0", "/"],
+)
 def test_addresses_of_views_are_the_page(page: StaticPage, path: str) -> None:
     answer = page.respond(path)
     assert (answer.media_type, bytes(answer.body)) == ("text/html; charset=utf-8", b"<html>")

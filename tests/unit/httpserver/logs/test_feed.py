@@ -127,3 +127,19 @@ async def test_a_quiet_one_shows_that_it_lives_until_its_session_has_ended(clock
     await asyncio.wait_for(reading, 5)
     assert (quiet.closed, got) == (True, ["alive", "open", "alive", "alive"])
     assert [part async for part in feed([quiet.open], clock, lambda: False)] == []
+
+
+async def test_a_log_that_stands_twice_in_the_list_is_read_once(clock: FakeClock) -> None:
+    twice = Source(b"ab")
+    opened = 0
+
+    async def opener() -> OpenedLog:
+        nonlocal opened
+        opened += 1
+        return await twice.open()
+
+    data = b"".join([part async for part in feed([opener, Source(b"c").open], clock, numbers=[(0, 2), (1,)])])
+    of = {number: [(h["kind"], d) for h, d in frames(data) if h.get("log") == number] for number in range(3)}
+    assert opened == 1
+    assert of[0] == of[2] == [("open", b""), ("bytes", b"ab"), ("end", b"")]
+    assert of[1] == [("open", b""), ("bytes", b"c"), ("end", b"")]

@@ -298,6 +298,9 @@ async def test_marks_tell_when(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> 
     assert chunk.marks == ((0, 1.0), (4, 3.0))
     (chunk,) = await rig.chunks(offset=6)
     assert chunk.marks == ((6, 3.0),)
+    # Who reads in many small pieces and needs none would have the whole index read for each.
+    (chunk,) = await rig.chunks(offset=6, with_marks=False)
+    assert chunk.marks == ()
 
 
 async def test_afterwards_the_mount_has_it(rig: LogRig) -> None:

@@ -540,7 +540,8 @@ export interface paths {
         /**
          * Follow Logs
          * @description Several logs in one answer, each until its attempt has ended. They take turns, so none holds up another.
-         *     To follow others as well, ask anew, each from the offset behind its last byte.
+         *     To follow others as well, ask anew, each from the offset behind its last byte. 429: the account, or all accounts
+         *     together, follow too many.
          */
         post: operations["follow_logs"];
         delete?: never;
@@ -2220,7 +2221,7 @@ export interface components {
         };
         /**
          * FollowedLog
-         * @description One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte.
+         * @description One log, and where it begins: at ``offset``, with its last ``tail`` bytes, or at its first byte; never both.
          */
         FollowedLog: {
             /**
@@ -2232,17 +2233,14 @@ export interface components {
             task: string;
             /**
              * Attempt
-             * @description from 1; 0: the latest
+             * @description from 1; 0 or `latest`: the latest
              * @default 0
              */
-            attempt: number;
+            attempt: number | "latest";
             stream: components["schemas"]["LogStream"];
             /** Offset */
             offset?: number | null;
-            /**
-             * Tail
-             * @description counts where both are given
-             */
+            /** Tail */
             tail?: number | null;
         };
         /**
