@@ -55,8 +55,10 @@ class LineClock:
 
 
 class Stamper:
-    """Puts a time before each line of one log, which comes in pieces from ``offset`` on; ``within``: in the middle of a
-    line, which gets none."""
+    """Puts a time before each line of one log, which comes in pieces from ``offset`` on.
+
+    ``within``: it begins in the middle of a line, which gets none.
+    """
 
     def __init__(self, clock: LineClock, offset: int = 0, *, within: bool = False) -> None:
         self._clock = clock

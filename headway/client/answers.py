@@ -17,8 +17,11 @@ _LATEST_S = 253_402_300_800
 
 
 class Answer(dict[str, Any]):
-    """A JSON object that the server sent. A field that is left out, or null where it never is, has the value that means
-    nothing: what was done is told all the same. One of another kind is of somebody else."""
+    """A JSON object that the server sent.
+
+    A field that is left out, or null where it never is, has the value that means nothing. So what was done is told all
+    the same. A field of another kind is of somebody else.
+    """
 
     __slots__ = ("_who",)
 
