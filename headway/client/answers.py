@@ -40,7 +40,10 @@ class Answer(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         found = super().get(name)
-        return self.__missing__(name) if found is None else self._checked(name, found)
+        if found is None:
+            # What may be null says something by it; only what isn't there at all is of another version.
+            return None if name in NEEDED and name in self else self.__missing__(name)
+        return self._checked(name, found)
 
     def get(self, name: str, default: Any = None) -> Any:  # type: ignore[override]
         found = super().get(name)

@@ -29,14 +29,15 @@ FIRM: Final = {
         ended estimate_rough extension_pending forced gpus_simulated has_bash has_shell held
         may_change may_use_high_priority may_use_image_user more overdue pinned public ready sick
         simulated started_itself""",
-    "text": """admission architecture basis by closed code configured_discipline configured_policy created_by
+    "text": """reason admission architecture basis by closed code configured_discipline configured_policy created_by
         cuda_version cursor description detail digest discipline driver_version encoded
         engine_version entrypoint failure fault full_name gpu_memory grace health health_sentence
         home id image image_id job_id job_name key kind log_limit log_limit_action memory method
         mode model name network node_id note on os output_path owner password path policy priority
         promises pushed_by python_version registry require_cuda runtime sentence service shell shm
         slug source state tag target task timeout token user username uuid version word working_dir""",
-    "integer": """after_needs_count attempt attempts attempts_lost dropped_bytes end ended files generation gid gpus
+    "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files generation gid
+        gpus
         id incarnation index jobs kept_days line live_attempts log_bytes max_bytes max_files
         memory_bytes number of_runs offset pinned place position promised queued_count retries
         rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes
@@ -46,8 +47,8 @@ FIRM: Final = {
         expires_at from_at gpu_hours keep_s memory_gib_hours modified_at placed_at pushed_at
         registered_at seconds seen_at since_at slack_s submitted_at timeout_s to_at updated_at
         used_at used_gpu_hours""",
-    "object": """defaults env frameworks gpus job labels metadata most_ulimits needs phases resources scheduling
-        shared_with task tasks_by_state terms total ulimits user""",
+    "object": """attempt conditions defaults env frameworks gpus job labels metadata most_ulimits needs phases
+        resources scheduling shared_with task tasks_by_state terms total ulimits user""",
     "words": """after_needs choices command contradictions datasets entrypoint env gpu_models gpu_uuids groups
         images live_jobs members missing notices order tasks users waits_for warnings""",
     "numbers": "at offsets",

@@ -114,7 +114,8 @@ def test_only_cr_and_lf_end_a_line(server: Server, end: str, bytes_at_once: int)
     data = text.encode()
     body = iter(data[at : at + bytes_at_once] for at in range(0, len(data), bytes_at_once))
     reading = client_events.EventClient(events.client())
-    assert list(reading._events_of(httpx.Response(200, content=body))) == [None, odd, {"a": 1}, None]
+    response = httpx.Response(200, content=body, request=httpx.Request("GET", "http://headway.test/events"))
+    assert list(reading._events_of(response)) == [None, odd, {"a": 1}, None]
     assert reading.cursor == "4", "of the last event that came whole"
 
 

@@ -174,7 +174,10 @@ def test_a_row_without_what_a_newer_server_tells_is_one_sentence_and_more_is_no_
     assert "RUNNING  0/1    -     ann" in headway(server, "ps").stdout
     del row["held"]
     server["/api/v1/jobs"] = (200, "application/json", json.dumps({"jobs": [row], "next_cursor": None}))
+    assert "RUNNING  0/1    -     ann" in headway(server, "ps").stdout
+    del row["id"]
+    server["/api/v1/jobs"] = (200, "application/json", json.dumps({"jobs": [row], "next_cursor": None}))
     error = headway(server, "ps").exception
     assert isinstance(error, NotHeadway)
-    assert "/api/v1/jobs has no `held`" in str(error)
+    assert "has no `id`" in str(error)
     assert "its version is another than this program's" in str(error)

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli.main import cli
 from headway.client import Client, Profile, http
+from headway.client.answers import Answer
 from headway.client.connection import Connection
 from headway.client.errors import NotHeadway
 from headway.client.fields import ANY, KINDS, NEEDED
@@ -237,13 +238,18 @@ def test_every_field_of_the_api_has_its_kinds():
     answers = [a for calls in API["paths"].values() for call in calls.values() for a in [call.get("responses", {})]]
     of_answers = reached([{k: v for k, v in one.items() if k.startswith("2")} for one in answers], set())
     # These are of programs that look whether a server lives; its client asks for none of them.
-    for schema in of_answers - {"JobCount", "UsedBy", "Healthy", "Ready"}:
+    for schema in of_answers - {"UsedBy", "Healthy", "Ready"}:
         for name, field in SCHEMAS[schema].get("properties", {}).items():
             if name not in ANY.split():
-                assert kinds(field) <= KINDS.get(name, frozenset()) or (schema, name) == ("Extended", "attempt"), (
-                    schema,
-                    name,
-                )
+                assert kinds(field) <= KINDS.get(name, frozenset()), (schema, name)
+
+
+def test_what_may_be_null_says_something_by_it():
+    """`usage` of everybody has no user: it was taken for an answer of somebody else."""
+    answer = Answer({"user": None}, "http://headway.test")
+    assert answer["user"] is None
+    with pytest.raises(NotHeadway, match="has no `id`"):
+        answer["id"]
 
 
 def test_an_id_is_printed_although_the_server_tells_no_warnings(monkeypatch):
