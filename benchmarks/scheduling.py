@@ -6,7 +6,7 @@ import gc
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from headway.ids import JobId, NodeId, TaskId
 from headway.states import Admission, NodeHealth
@@ -14,7 +14,7 @@ from task_manager.model import Gpu, Node, Shape, Task
 from task_manager.order.policy import AgingSjf, ClusterView
 from task_manager.order.queue import TaskQueue
 from task_manager.planning.bookings import Booking, Reservation
-from task_manager.planning.pass_model import PassInput, PassSettings, PromiseRule
+from task_manager.planning.pass_model import PassInput, PassSettings
 from task_manager.planning.placement import FreeResources, full_capacity
 from task_manager.planning.scheduling_pass import plan_pass
 
@@ -40,32 +40,15 @@ def one_pass() -> Iterator[Figure]:
         took = [busy.step() for _ in range(ROUNDS)]
         note = f"{median(took) / bare_ms:.1f} × a bare loop of 100,000 additions ({bare_ms:.1f} ms), {busy.note}"
         yield Figure(f"pass: one event, {count} queued, {NODES} × {GPUS} GPUs", median(took), "ms", goal_ms, note=note)
-        yield _late(count, {10_000: 5.5, 100_000: 11.0}[count])
         yield Figure(
             f"pass: a task in and out of {count}", busy.in_and_out_us(), "µs", note=f"built in {built_s:.1f} s"
         )
 
 
-def _late(count: int, goal: float) -> Figure:
-    """The same where every task is promised a start at once, as a multiple of the bare loop, both in CPU time."""
-    busy = Busy(count, promises=PromiseRule.LATE)
-    for _ in range(10):  # in the first ones hundreds of tasks start
-        busy.step()
-    took, bare = [], []
-    for _ in range(ROUNDS):
-        busy.step()
-        took.append(busy.cpu_ms)
-        bare.append(_bare_ms(time.process_time))
-    note = f"{median(took):.1f} ms of CPU, {busy.note}"
-    return Figure(f"pass: the same with `late`, {count} queued", median(took) / median(bare), "× loop", goal, note=note)
-
-
 class Busy:
     """A full cluster and a queue. ``step``: one attempt ends, one task comes, one pass."""
 
-    def __init__(
-        self, count: int, *, shapes: int = 40, seed: int = 1, promises: PromiseRule = PromiseRule.SETTLED
-    ) -> None:
+    def __init__(self, count: int, *, shapes: int = 40, seed: int = 1) -> None:
         self.chance = random.Random(seed)
         self.shapes = [self._shape() for _ in range(shapes)]
         self.queue = TaskQueue(AgingSjf())
@@ -84,8 +67,6 @@ class Busy:
         self.reservations: dict[TaskId, Reservation] = {}
         self.number = count
         self.note = ""
-        self.cpu_ms = 0.0  # of the last pass
-        self._settings = PassSettings(start_limit_s=60.0, promises=promises)
 
     def step(self) -> float:
         """Milliseconds of the pass."""
@@ -100,12 +81,12 @@ class Busy:
         snapshot = PassInput(
             self.now, self.now, self.queue, self.tasks, self.free_resources, list(self.running.values()),
             self.reservations, self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s),
-            self._settings,
+            PassSettings(start_limit_s=60.0),
         )  # fmt: skip
         gc.collect()
-        began, cpu_began = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         made = plan_pass(snapshot)
-        took_s, self.cpu_ms = time.perf_counter() - began, (time.process_time() - cpu_began) * 1000
+        took_s = time.perf_counter() - began
         self.reservations = dict(made.promised)
         self.note = f"{len(made.promised)} promised, {len(made.reservations)} reserved"
         for placement in made.placements:
@@ -157,14 +138,14 @@ def _node(i: int) -> Node:
     return Node(NodeId(f"n{i:03d}"), 1, f"n{i}:7004", NodeHealth.READY, Admission.OPEN, 6400, 512 * GiB, cards)
 
 
-def _bare_ms(clock: Callable[[], float] = time.perf_counter) -> float:
+def _bare_ms() -> float:
     took = []
     for _ in range(5):
-        began = clock()
+        began = time.perf_counter()
         total = 0
         for i in range(100_000):
             total += i
-        took.append((clock() - began) * 1000)
+        took.append((time.perf_counter() - began) * 1000)
     return median(took)
 
 

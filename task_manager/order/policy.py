@@ -56,9 +56,6 @@ class Policy(ABC):
     # Whether ``key`` depends on the task alone. Then two waiting tasks never change their order, the queue is never
     # sorted again, and starts can be promised.
     static: ClassVar[bool] = False
-    slack_timeouts: ClassVar[float] = (
-        1.0  # a first promise lies so many timeouts behind the start found (`late_places`)
-    )
 
     @abstractmethod
     def key(self, task: Task, now: float, view: View | None) -> float:
@@ -225,7 +222,6 @@ class LogAging(Policy):
 
     name: ClassVar[str] = "log_aging"
     static: ClassVar[bool] = True
-    slack_timeouts: ClassVar[float] = 2.0  # its keys spread further, so more comes ahead of a task
     c: float | None = None
     means: float = 12.0
 

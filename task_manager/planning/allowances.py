@@ -145,11 +145,6 @@ class Allowances:
                 if limits.is_long(booking.timeout_s):
                     self._long.take(booking.shape.gpus, now_s, until_of(booking, now_s))
 
-    @property
-    def may_limit(self) -> bool:
-        """Whether any task may count against an allowance."""
-        return self._some_wait or self._long is not None or self._limits.running_gpus_per_user is not None
-
     def of(self, task: Task) -> list[Allowance]:
         """All allowances that the task counts against."""
         if self._some_wait and self._limits.waits_for_gpus(task.timeout_s, self._gpus):

@@ -66,7 +66,7 @@ class Candidates:
         """The candidates behind the key ``after``; None: all of them.
 
         With ``all_shapes``, tasks that no node has room for now are among them. Tasks with a stored reservation are
-        among them whatever limits say, since their own reservations count against the limits, and once they are due.
+        among them whatever limits say, since their own reservations count against the limits.
         """
         timelines, tasks, limits = self._timelines, self._snapshot.tasks, self._snapshot.settings.limits.may_hold_tasks
         rows = list(self._rows(after, all_shapes))
@@ -79,14 +79,11 @@ class Candidates:
                 self._no_room[id(row.shape)] = row.shape
                 heapq.heappop(heads)
                 continue
-            if row.shape is None:
-                place, task = self._stored.get(task_id), tasks[task_id]
-                if place is not None and (
-                    all_shapes or place.start_s <= timelines.now_s or timelines.fits_now(task.shape)
-                ):
-                    yield task
-            elif task_id in self._placements or task_id in self._reservations:
+            if task_id in self._placements or task_id in self._reservations:
                 pass
+            elif row.shape is None:
+                if task_id in self._stored:
+                    yield tasks[task_id]
             elif task_id not in self._stored and not (limits and self._is_limited(row, key, tasks[task_id])):
                 yield tasks[task_id]
             following = next(row.keys, None)

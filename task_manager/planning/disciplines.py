@@ -61,7 +61,6 @@ class PassRunner:
         self._candidates = Candidates(
             snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )
-        self._no_room_on: dict[NodeId, Wait] = {}
         self._kept: list[Key] = []  # of tasks behind all of these that have a stored reservation
         self._more = False  # so many tasks have started that the rest is left to the next pass
         self._cut = False  # more tasks might have started, but the pass looks at a limited number
@@ -163,7 +162,7 @@ class PassRunner:
         timelines, duration_s = self.timelines, self.settings.duration_s(task)
         old = self.stored.pop(task.id, None)
         if old is not None and old.node_id in timelines.nodes:
-            if old.start_s > self.now_s and not self._might_start_earlier(task, old, duration_s):
+            if old.start_s > self.now_s and not timelines.might_start_earlier(task, old, duration_s):
                 self._explain(task, old.node_id, duration_s, old)
                 self._keep(task, old)
                 return
@@ -185,10 +184,6 @@ class PassRunner:
         self._explain(task, earliest.node.id, duration_s)
         reservation = timelines.book(task, earliest, duration_s)
         self._keep(task, reservation if old is None else self._with_promise(reservation, old))
-
-    def _might_start_earlier(self, task: Task, old: Reservation, duration_s: float) -> bool:
-        """A quick first check: False if the task surely stays where it is."""
-        return self.timelines.might_start_earlier(task, old, duration_s)
 
     def _with_promise(self, reservation: Reservation, old: Reservation) -> Reservation:
         """An earlier reservation of a task that had one. A promise so falls."""
@@ -239,8 +234,7 @@ class PassRunner:
         if self._ahead is not None:
             wait = Wait(WaitCause.BEHIND, node_id, self._ahead)
         elif not self.timelines.fits_now(task.shape):
-            known = self._no_room_on.get(node_id)  # one for all tasks of the node, since to make one takes time
-            wait = known or self._no_room_on.setdefault(node_id, Wait(WaitCause.NO_ROOM, node_id))
+            wait = Wait(WaitCause.NO_ROOM, node_id)
             self.no_room[id(task.shape)] = task.shape
         elif limited := self.timelines.limit_on(task, duration_s, own if node_id in self.timelines.nodes else None):
             wait = replace(limited.wait, node_id=node_id)

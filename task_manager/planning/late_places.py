@@ -26,19 +26,23 @@ from ..model import Task
 from .bookings import Reservation
 from .disciplines import PassRunner
 from .node_timelines import EarliestStart
-from .pass_model import PassInput, Plan
+from .pass_model import PassInput, PassSettings, Plan
 from .promises import LostReservation
 
 
-def slack_left_s(place: Reservation, slack_s: float, now_s: float) -> float:
+def slack_left_s(place: Reservation, task: Task, settings: PassSettings, now_s: float) -> float:
     """How far a promise may lie behind its task's start: the share of the first promised wait that is still ahead.
 
-    ``slack_s`` is what it was at first. The result is a whole number, so a simulation in whole ticks stays exact.
+    It is a whole number, so that a simulation which counts in whole ticks stays exact.
     """
     if place.first_promised_s is None or place.first_wait_s <= 0:
         return 0.0
     share = min(1.0, max(0.0, (place.first_promised_s - now_s) / place.first_wait_s))
-    return math.floor(slack_s * share)
+    return _slack_s(task, settings, share)
+
+
+def _slack_s(task: Task, settings: PassSettings, share: float = 1.0) -> int:
+    return math.floor(settings.promise_slack * task.timeout_s * share)
 
 
 class LatePassRunner(PassRunner):
@@ -84,9 +88,6 @@ class LatePassRunner(PassRunner):
     def _behind(self) -> Iterator[TaskId]:
         return iter(()) if self._looked_up_to is None else self.snapshot.queue.ready_behind(self._looked_up_to)
 
-    def _might_start_earlier(self, task: Task, old: Reservation, duration_s: float) -> bool:
-        return True  # nearly every late place lies behind the earliest start, so a first check would be in vain
-
     def _is_better(self, earliest: EarliestStart | None, old: Reservation) -> bool:
         """No place is left for one behind an attempt whose end is a guess, unless the task starts there now."""
         if earliest is None or earliest.start_s >= old.start_s:
@@ -103,7 +104,7 @@ class LatePassRunner(PassRunner):
         for task_id, booked in self.reservations.items():
             task = snapshot.tasks[task_id]
             if booked.promised_s is not None:
-                falls_to_s = booked.start_s + slack_left_s(booked, self._slack_s(task), self.now_s)
+                falls_to_s = booked.start_s + slack_left_s(booked, task, self.settings, self.now_s)
                 found[task_id] = replace(booked, promised_s=min(booked.promised_s, falls_to_s))
                 continue
             node = self.timelines.nodes.get(booked.node_id)
@@ -119,17 +120,13 @@ class LatePassRunner(PassRunner):
                 promised_s = max(lost.reservation.promised_s, booked.start_s)
                 found[task_id] = self._with_promise(booked, replace(lost.reservation, promised_s=promised_s))
                 continue
-            promised_s = booked.start_s + math.floor(self._slack_s(task))
+            promised_s = booked.start_s + _slack_s(task, self.settings)
             found[task_id] = replace(
                 booked, promised_s=promised_s, first_promised_s=promised_s,
                 first_wait_s=promised_s - self.now_s, first_promised_at=snapshot.wall_s,
             )  # fmt: skip
         self.reservations.update(found)
         return found
-
-    def _slack_s(self, task: Task) -> float:
-        """How far a first promise lies behind the start that was found."""
-        return self.settings.promise_slack * self.snapshot.queue.effective_policy.slack_timeouts * task.timeout_s
 
     def _pushed_back(self, booked: dict[TaskId, Reservation]) -> dict[TaskId, Reservation]:
         """The same, each as late as its promise allows."""
@@ -138,6 +135,8 @@ class LatePassRunner(PassRunner):
         for task_id in sorted(booked, key=lambda task_id: (-(booked[task_id].promised_s or 0.0), task_id)):
             place, task = booked[task_id], self.snapshot.tasks[task_id]
             if place.node_id in timelines.nodes and place.promised_s is not None and place.start_s < place.promised_s:
-                place = timelines.push_back(task, place, place.promised_s)
+                timelines.remove(task, place)
+                place = timelines.pushed_back(task, place, place.promised_s)
+                timelines.add(task, place)
             places[task_id] = place
         return places

@@ -15,7 +15,7 @@ from headway.ids import NodeId, TaskId
 
 from .node_capacity import NodeCapacity, capacity_of
 from .placement import FreeResources
-from .step_functions import Cards, Change, Span, StartBounds, Steps, Taken, Window, cut, latest_until, spans, steps_with
+from .step_functions import Cards, Change, StartBounds, Steps, Window, cut, spans, steps_from, time_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,6 @@ class NodeProfile:
         "_memory",
         "_never_before",
         "_times",
-        "_until",
         "_windows",
         "end_unconfirmed",
         "free_cards",
@@ -70,7 +69,6 @@ class NodeProfile:
         self.end_unconfirmed: TaskId | None = None  # its Worker has not confirmed its end yet, so its end is a guess
         self._windows: dict[int, list[Window]] = {}
         self._first: dict[int, float] = {}
-        self._until: dict[int, float] = {}  # by the number of a need
         self._never_before: dict[int, StartBounds] = {}  # by the number of a need
         self._least: tuple[int, int] | None = None  # CPUs and memory that are free at every moment
         self._times, self._cpu, self._memory, self._cards = machine.steps(free_now, now_s, list(ends))
@@ -100,26 +98,17 @@ class NodeProfile:
             row[first:last] = [free - count for free in row[first:last]]
             gives = gives or count < 0
         self._windows.clear()
-        self._until.clear()
         if gives:
-            for gpus in [gpus for gpus, free_s in self._first.items() if free_s > start_s]:
-                del self._first[gpus]
+            self._first.clear()
             self._never_before.clear()
         else:  # less is free now, so a start that was too early still is
             for gpus in [gpus for gpus, free_s in self._first.items() if start_s <= free_s < end_s]:
                 del self._first[gpus]
 
-    def shift(self, taken: Taken, start_s: float, to_s: float, duration_s: float) -> None:
-        """Moves what is booked from ``start_s`` to the later ``to_s``."""
-        cpu_centi, memory_bytes, cards = taken
-        until_s = start_s + duration_s
-        back = [(kind, -count) for kind, count in cards]
-        self.take(-cpu_centi, -memory_bytes, back, start_s, min(until_s, to_s))
-        self.take(cpu_centi, memory_bytes, cards, max(until_s, to_s), to_s + duration_s)
-
-    def with_all(self, taken: Sequence[Span]) -> Steps | None:
-        """The steps with all of this taken as well; None: that is more than there is at some moment."""
-        steps = steps_with((self._times, self._cpu, self._memory, self._cards), taken)
+    def with_all(self, changes: Sequence[Change]) -> Steps | None:
+        """The steps with all these changes as well; None: they take more than there is at some moment."""
+        first = (self._times[0], self._cpu[0], self._memory[0], [row[0] for row in self._cards])
+        steps = steps_from(first, sorted([*self._as_changes(), *changes], key=time_of))
         _, cpu, memory, cards = steps
         if min(cpu) < 0 or min(memory) < 0 or any(min(row) < 0 for row in cards):
             return None
@@ -129,7 +118,6 @@ class NodeProfile:
         """Replaces the steps by what ``with_all`` returned."""
         self._times, self._cpu, self._memory, self._cards = steps
         self._windows.clear()
-        self._until.clear()
         self._first.clear()
         self._never_before.clear()
         self._least = None
@@ -164,16 +152,11 @@ class NodeProfile:
 
     def free_until(self, demand: ProfileDemand) -> float:
         """Until when it fits without a break from this moment on; infinity: for ever."""
-        found = self._until.get(demand.number)
-        if found is None:
-            free, gpus = self._row(demand)
-            found = math.inf
-            for i, time in enumerate(self._times):
-                if free[i] < gpus or self._cpu[i] < demand.cpu_centi or self._memory[i] < demand.memory_bytes:
-                    found = time
-                    break
-            self._until[demand.number] = found
-        return found
+        free, gpus = self._row(demand)
+        for i, time in enumerate(self._times):
+            if free[i] < gpus or self._cpu[i] < demand.cpu_centi or self._memory[i] < demand.memory_bytes:
+                return time
+        return math.inf
 
     def windows(self, demand: ProfileDemand) -> list[Window]:
         """The longest spans of time in which it fits at every moment, in order."""
@@ -182,32 +165,19 @@ class NodeProfile:
             found = self._windows[demand.number] = self._find_windows(demand)
         return found
 
-    def earliest_start(
-        self, demand: ProfileDemand, duration_s: float, after_s: float, most_s: float = math.inf
-    ) -> float | None:
-        """The first start from ``after_s`` on; None: there is none up to ``most_s``."""
+    def earliest_start(self, demand: ProfileDemand, duration_s: float, after_s: float) -> float | None:
+        """The first start from ``after_s`` on; None: there is none."""
         if len(demand.kinds) <= 1 or demand.gpus == 0:
-            start_s = self._first_start(demand, duration_s, after_s, math.nextafter(most_s, math.inf))
-            return start_s if start_s <= most_s and start_s < math.inf else None
+            start_s = self._first_start(demand, duration_s, after_s, math.inf)
+            return start_s if start_s < math.inf else None
         for start, end in self.windows(demand):
-            if start > most_s:
-                return None
             start = max(start, after_s)
             if start + duration_s > end:
                 continue
             held = self._first_held(demand, duration_s, start, end)
             if held is not None:
-                return held if held <= most_s else None
+                return held
         return None
-
-    def starts_now(self, demand: ProfileDemand, duration_s: float) -> bool:
-        """Whether it can start at this moment."""
-        now_s = self._times[0]
-        if now_s + duration_s > self.free_until(demand):
-            return False
-        if len(demand.kinds) <= 1 or demand.gpus == 0:
-            return True
-        return self._first_held(demand, duration_s, now_s, now_s + duration_s) == now_s
 
     def might_start_earlier(self, demand: ProfileDemand, duration_s: float, start_s: float) -> bool:
         """Whether a task that is booked here from ``start_s`` on could start earlier without its booking."""
@@ -257,31 +227,20 @@ class NodeProfile:
             rows.append((self._memory, memory_bytes))
         return spans(self._times, rows, until_s)
 
-    def latest_start(self, taken: Taken, start_s: float, duration_s: float, until_s: float) -> float:
-        """The latest start up to ``until_s`` of what is booked here from ``start_s`` on."""
-        cpu_centi, memory_bytes, cards = taken
-        times, cpu, memory = self._times, self._cpu, self._memory
-        end_s = start_s + duration_s
-        rows = [(self._cards[kind], count) for kind, count in cards]
-        latest_s = until_s
-        i = bisect_left(times, latest_s + duration_s) - 1
-        while latest_s > start_s:
-            begin_s = times[i]
-            if not start_s <= begin_s < end_s and (
-                cpu[i] < cpu_centi or memory[i] < memory_bytes or any(row[i] < count for row, count in rows)
-            ):
-                latest_s = latest_until(begin_s, duration_s, latest_s)
-            if begin_s <= latest_s:
-                return max(latest_s, start_s)
-            i -= 1
-        return start_s
-
     def changes_after(self, at_s: float) -> float:
         """The next moment after ``at_s`` at which the free resources change; infinity: never."""
         i = bisect_right(self._times, at_s)
         return self._times[i] if i < len(self._times) else math.inf
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _as_changes(self) -> list[Change]:
+        changes: list[Change] = []
+        for i in range(1, len(self._times)):
+            cards = [(kind, row[i] - row[i - 1]) for kind, row in enumerate(self._cards)]
+            change = (self._times[i], self._cpu[i] - self._cpu[i - 1], self._memory[i] - self._memory[i - 1], cards)
+            changes.append(change)
+        return changes
 
     def _span(self, start_s: float, end_s: float) -> tuple[int, int]:
         first = max(0, bisect_right(self._times, start_s) - 1)
@@ -314,19 +273,18 @@ class NodeProfile:
             self._least = (min(self._cpu), min(self._memory))
         free, gpus = self._row(demand)
         cpu_centi, memory_bytes = demand.cpu_centi, demand.memory_bytes
-        times = self._times
-        at = max(0, bisect_right(times, from_s) - 1)
         cards_only = cpu_centi <= self._least[0] and memory_bytes <= self._least[1]
+        times = self._times
         begin: float | None = None
-        rows = zip(times[at:], free[at:], self._cpu[at:], self._memory[at:], strict=True)
-        for time, cards, cpu, memory in rows:
+        for i in range(max(0, bisect_right(times, from_s) - 1), len(times)):
+            time = times[i]
             if begin is not None and begin + duration_s <= time:
                 return begin
-            if cards >= gpus and (cards_only or (cpu >= cpu_centi and memory >= memory_bytes)):
+            if free[i] >= gpus and (cards_only or (self._cpu[i] >= cpu_centi and self._memory[i] >= memory_bytes)):
                 if begin is None:
                     if time >= until_s:
                         return until_s
-                    begin = from_s if from_s > time else time
+                    begin = max(time, from_s)
             else:
                 begin = None
                 if time >= until_s:

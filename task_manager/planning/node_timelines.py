@@ -21,7 +21,7 @@ from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement
 from .placement import CpuTasks, FreeResources, full_capacity, shortages, suits
-from .step_functions import Change, Span, latest_in
+from .step_functions import Change, latest_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,6 @@ class NodeTimelines:
         self._groups: dict[int, int] = {}
         self.nodes: dict[NodeId, NodeProfile] = {}
         self._allowances = Allowances(now_s, running, limits, gpus)
-        self._may_limit = self._allowances.may_limit
         self._open([free for free in free_resources if not free.closed])
         self._samples = {node.group: node for node in self.nodes.values()}
         self._by_order = {node.free_now.order: node for node in self.nodes.values()}
@@ -84,9 +83,7 @@ class NodeTimelines:
         self._requests: dict[int, ResourceRequest] = {}  # by the id of a shape, since hashing a shape is slow
         self._kept: dict[NodeId, dict[TaskId, Reservation]] = {}
         self._nodes_now: dict[int, list[NodeProfile]] = {}
-        # Both by the number of a request, until a booking changes.
         self._blockers: dict[int, tuple[NodeId, TaskId] | None] = {}
-        self._longest: dict[int, tuple[float, NodeProfile | None]] = {}
 
     # -- where and when ---------------------------------------------------------------------------
 
@@ -115,8 +112,6 @@ class NodeTimelines:
         in the future is on the node where most GPUs are left over.
         """
         request, gpus = self.request_for(task.shape), task.shape.gpus
-        if not self._may_limit:
-            return self._search(request, duration_s, after_s, task.avoid, spread)
         allowances = self._allowances.of(task)
         while True:
             for allowance in allowances:
@@ -140,23 +135,24 @@ class NodeTimelines:
         if reservation.start_s <= self.now_s:
             return True
         request = self.request_for(task.shape)
-        if self.now_s + duration_s <= self._free_longest(request)[0]:
-            return True
-        node = self.nodes.get(reservation.node_id)
-        demand = None if node is None else request.on(node)
-        if node is None or demand is None or not node.fits_now(demand):
-            return False
-        return node.free_until(demand) >= reservation.start_s
+        for node in self._nodes_with_room_now(request):
+            demand = request.on(node)
+            if demand is not None:
+                end_s = node.free_until(demand)
+                if self.now_s + duration_s <= end_s or (
+                    node.id == reservation.node_id and end_s >= reservation.start_s
+                ):
+                    return True
+        return False
 
     def start_now(self, task: Task, duration_s: float) -> EarliestStart | None:
         """A start now that delays nothing booked; None: there is none. Limits are not looked at (`limit_on`)."""
         request = self.request_for(task.shape)
-        if self.now_s + duration_s > self._free_longest(request)[0]:
-            return None
         ties = [
             node
             for node in self._nodes_with_room_now(request)
-            if (demand := request.on(node)) is not None and node.starts_now(demand, duration_s)
+            if (demand := request.on(node)) is not None
+            and node.earliest_start(demand, duration_s, self.now_s) == self.now_s
         ]
         if not ties:
             return None
@@ -193,7 +189,7 @@ class NodeTimelines:
 
     def limit_on(self, task: Task, duration_s: float, own: Reservation | None = None) -> LimitHold | None:
         """The limit that keeps the task from a start now; None: none does. ``own`` is its own reservation."""
-        return self._allowances.limit_on(task, duration_s, own) if self._may_limit else None
+        return self._allowances.limit_on(task, duration_s, own)
 
     def limit_beside_bookings(self, duration_s: Callable[[Task], float]) -> Callable[[Task], LimitHold | None]:
         """A function that tells which limit keeps a task without a reservation from a start.
@@ -230,34 +226,29 @@ class NodeTimelines:
     def add(self, task: Task, reservation: Reservation) -> None:
         """Books exactly this reservation. On a closed node it takes nothing, since nothing else can start there."""
         self._move(task, reservation, 1)
-        if self._may_limit:
-            self._allowances.keep(task, reservation)
+        self._allowances.keep(task, reservation)
         self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
 
     def add_all(self, reservations: Sequence[tuple[Task, Reservation]]) -> bool:
         """Books many reservations on open nodes at once if all of them fit together; if not, it books none."""
-        booked_on: dict[NodeProfile, list[Span]] = {}
+        changes: dict[NodeProfile, list[Change]] = {}
         taken: dict[Allowance, list[tuple[int, float, float]]] = {}
-        now_s, limits = self.now_s, self._may_limit
         for task, reservation in reservations:
             node, shape = self.nodes[reservation.node_id], task.shape
             cards = self._cards(reservation, node)
             if cards is None:
                 return False
-            start_s, end_s = max(reservation.start_s, now_s), reservation.start_s + reservation.duration_s
+            start_s, end_s = max(reservation.start_s, self.now_s), reservation.start_s + reservation.duration_s
             if end_s <= start_s:
                 continue
-            span = (start_s, end_s, shape.cpu_centi, shape.memory_bytes, cards)
-            here = booked_on.get(node)
-            if here is None:
-                booked_on[node] = [span]
-            else:
-                here.append(span)
-            if limits:
-                for allowance in self._allowances.of(task):
-                    taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
+            here = changes.setdefault(node, [])
+            here.append((start_s, -shape.cpu_centi, -shape.memory_bytes, [(kind, -count) for kind, count in cards]))
+            if end_s < math.inf:
+                here.append((end_s, shape.cpu_centi, shape.memory_bytes, cards))
+            for allowance in self._allowances.of(task):
+                taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
         limited = [(allowance, allowance.with_all(bookings)) for allowance, bookings in taken.items()]
-        booked = [(node, node.with_all(spans)) for node, spans in booked_on.items()]
+        booked = [(node, node.with_all(those)) for node, those in changes.items()]
         if any(made is None for _, made in limited) or any(made is None for _, made in booked):
             return False
         for allowance, remaining in limited:
@@ -269,19 +260,16 @@ class NodeTimelines:
             for order in self._orders.values():
                 order.refresh(node)
         self._blockers.clear()
-        self._longest.clear()
         self._nodes_now.clear()
         for task, reservation in reservations:
             self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
-            if limits:
-                self._allowances.note(task, reservation)
+            self._allowances.note(task, reservation)
         return True
 
     def remove(self, task: Task, reservation: Reservation) -> None:
         """Gives back what ``add`` or ``book`` took."""
         self._move(task, reservation, -1)
-        if self._may_limit:
-            self._allowances.give_back(task, reservation)
+        self._allowances.give_back(task, reservation)
         del self._kept[reservation.node_id][task.id]
 
     def has_room(self, task: Task, reservation: Reservation, slack_s: float) -> bool:
@@ -319,31 +307,18 @@ class NodeTimelines:
         """Forgets in which order nodes come free: no earliest start is asked for any more."""
         self._orders.clear()
 
-    def push_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
-        """Books a reservation anew, with the latest start up to ``until_s`` on its own node, and returns it."""
+    def pushed_back(self, task: Task, reservation: Reservation, until_s: float) -> Reservation:
+        """The reservation, which is not booked now, with the latest start up to ``until_s`` on its own node."""
         node, shape = self.nodes[reservation.node_id], task.shape
         cards = self._cards(reservation, node)
-        allowances = self._allowances.of(task) if self._may_limit else []
-        if cards is None or reservation.start_s < self.now_s:
+        if cards is None:
             return reservation
-        if not allowances:
-            taken = (shape.cpu_centi, shape.memory_bytes, cards)
-            latest_s = node.latest_start(taken, reservation.start_s, reservation.duration_s, until_s)
-            if latest_s <= reservation.start_s:
-                return reservation
-            moved = replace(reservation, start_s=latest_s)
-            node.shift(taken, reservation.start_s, latest_s, reservation.duration_s)
-            self._changed(node, reservation.start_s)
-            self._kept[node.id][task.id] = moved
-            return moved
-        self.remove(task, reservation)
         windows = [node.spans_with(shape.cpu_centi, shape.memory_bytes, cards, until_s)]
-        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in allowances]
+        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in self._allowances.of(task)]
         start_s = latest_in(windows, reservation.duration_s, until_s)
-        if start_s is not None and start_s > reservation.start_s:
-            reservation = replace(reservation, start_s=start_s)
-        self.add(task, reservation)
-        return reservation
+        if start_s is None or start_s <= reservation.start_s:
+            return reservation
+        return replace(reservation, start_s=start_s)
 
     def is_free_now(self, task: Task, reservation: Reservation) -> bool:
         """Whether the node has what the reservation takes at this very moment."""
@@ -433,25 +408,19 @@ class NodeTimelines:
                 return
             yield self._by_order[number]
 
-    def _free_longest(self, request: ResourceRequest) -> tuple[float, NodeProfile | None]:
-        """The node that has room now for longest, and until when."""
-        found = self._longest.get(request.number)
-        if found is None:
-            found = (-math.inf, None)
-            for node in self._nodes_with_room_now(request):
-                demand = request.on(node)
-                if demand is not None and (end_s := node.free_until(demand)) > found[0]:
-                    found = (end_s, node)
-            self._longest[request.number] = found
-        return found
-
     def _blocker(self, request: ResourceRequest) -> tuple[NodeId, TaskId] | None:
-        end_s, node = self._free_longest(request)
-        if node is None:
+        longest: tuple[float, NodeProfile] | None = None
+        for node in self._nodes_with_room_now(request):
+            demand = request.on(node)
+            if demand is not None:
+                end = node.free_until(demand)
+                if longest is None or end > longest[0]:
+                    longest = (end, node)
+        if longest is None:
             return None
-        for task_id, reservation in self._kept.get(node.id, {}).items():
-            if reservation.start_s == end_s:
-                return node.id, task_id
+        for task_id, reservation in self._kept.get(longest[1].id, {}).items():
+            if reservation.start_s == longest[0]:
+                return longest[1].id, task_id
         return None
 
     def _search(
@@ -464,8 +433,8 @@ class NodeTimelines:
             if node.first_free(gpus) > best:
                 break
             demand = request.on(node)
-            start_s = None if demand is None else node.earliest_start(demand, duration_s, after_s, best)
-            if start_s is None:
+            start_s = None if demand is None else node.earliest_start(demand, duration_s, after_s)
+            if start_s is None or start_s > best:
                 continue
             if start_s < best:
                 best = start_s
@@ -516,24 +485,15 @@ class NodeTimelines:
                 start_s,
                 end_s,
             )
-            self._changed(node, start_s)
-
-    def _changed(self, node: NodeProfile, from_s: float) -> None:
-        """Forgets what no longer holds after the bookings of a node have changed."""
-        self._blockers.clear()
-        self._longest.clear()
-        if from_s == self.now_s:
-            self._nodes_now.clear()
-        for order in self._orders.values():
-            order.refresh(node)
+            self._blockers.clear()
+            if start_s == self.now_s:
+                self._nodes_now.clear()
+            for order in self._orders.values():
+                order.refresh(node)
 
     def _cards(self, reservation: Reservation, node: NodeProfile) -> list[tuple[int, int]] | None:
         """The reservation's cards as rows of the profile; None if the node has no such cards any more."""
-        kinds = node.kinds
-        if len(reservation.gpus) == 1:
-            ((kind, held),) = reservation.gpus
-            return [(kinds[kind], held)] if kind in kinds else None
-        cards = []
+        kinds, cards = node.kinds, []
         for kind, held in reservation.gpus:
             if kind not in kinds:
                 return None

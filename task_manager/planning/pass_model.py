@@ -54,7 +54,7 @@ class PassSettings:
     slack_s: float = 0.001
     promises: PromiseRule = PromiseRule.SETTLED
     placed: int = 1_000  # `late`: so many promises at a time, and those of the first tasks in any case
-    promise_slack: float = 1.0  # `late`: what the policy's slack (`slack_timeouts`) is multiplied by
+    promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
     def duration_s(self, task: Task) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from headway.ids import TaskId
 from headway.states import Admission, NodeHealth
@@ -35,7 +34,8 @@ class LostReservation:
     cause: str
 
 
-class StoredRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredRow:
     """A stored reservation: ``before`` as it was stored, ``reservation`` as it is now.
 
     ``cause`` says why it can't hold, whatever else is booked; empty: it may hold. ``longer``: its own task takes more
@@ -70,14 +70,10 @@ def book_stored(
     Returns the booked ones, then those that are gone for a cause of their own. Reservations of tasks that don't wait
     any more are in neither.
     """
-    lost, booked, there = dict[TaskId, LostReservation](), dict[TaskId, Reservation](), list[StoredRow]()
-    for row in rows(snapshot, timelines):
-        if row.cause:
-            lost[row.task.id] = LostReservation(row.before, row.cause)
-            continue
-        booked[row.task.id] = row.reservation
-        if row.reservation.node_id in timelines.nodes:
-            there.append(row)
+    looked = rows(snapshot, timelines)
+    lost = {row.task.id: LostReservation(row.before, row.cause) for row in looked if row.cause}
+    booked = {row.task.id: row.reservation for row in looked if not row.cause}
+    there = [row for row in looked if not row.cause and row.reservation.node_id in timelines.nodes]
     put = put_all(timelines, there, snapshot.settings.slack_s)
     return None if put is None else (booked | put, lost)
 
@@ -178,10 +174,7 @@ def shown_first_promise(reservation: Reservation, *, now: float, mono: float) ->
 
 def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before: Reservation) -> StoredRow:
     reservation = before
-    node = timelines.nodes.get(reservation.node_id)
-    cause = _why_not_waiting(snapshot, task)
-    if node is None:  # it is not open
-        cause = cause or _why_node_gone(snapshot, timelines, reservation)
+    cause = _why_not_waiting(snapshot, task) or _why_node_gone(snapshot, timelines, reservation)
     if cause:
         return StoredRow(task, before, reservation, cause)
     # The timeout or the platform's limits may have changed. A start that is overdue is due now.
@@ -189,6 +182,7 @@ def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before
     longer = duration_s > reservation.duration_s
     if (start_s, duration_s) != (reservation.start_s, reservation.duration_s):
         reservation = replace(reservation, start_s=start_s, duration_s=duration_s)
+    node = timelines.nodes.get(reservation.node_id)
     if node is not None and timelines.request_for(task.shape).on(node) is None:
         cause = f"{node.id} can't run it any more"
     return StoredRow(task, before, reservation, cause, longer)
@@ -196,14 +190,12 @@ def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, before
 
 def _in_order(snapshot: PassInput) -> list[Task]:
     found = []
-    tasks, key_of = snapshot.tasks, snapshot.queue.key_of
     for task_id in snapshot.reservations:
-        task = tasks.get(task_id)
+        task = snapshot.tasks.get(task_id)
         if task is not None and task.waiting:
-            key = key_of(task_id)
+            key = snapshot.queue.key_of(task_id)
             found.append((key is None, key or (), task_id, task))
-    found.sort()  # no two ids are equal, so tasks are never compared
-    return [task for _, _, _, task in found]
+    return [task for _, _, _, task in sorted(found, key=lambda row: row[:3])]
 
 
 def _why_not_waiting(snapshot: PassInput, task: Task) -> str:

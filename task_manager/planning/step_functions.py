@@ -8,18 +8,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from operator import sub
 
 Cards = Sequence[tuple[int, int]]  # index of the kind, how many
 # A time, and how many hundredths of a CPU, bytes of memory and cards become free then; negative: are taken then.
 Change = tuple[float, int, int, Cards]
 # Times, and what is free from each: hundredths of a CPU, bytes of memory, cards of each kind.
 Steps = tuple[list[float], list[int], list[int], list[list[int]]]
-
-# From, up to, and what is taken meanwhile: hundredths of a CPU, bytes of memory, cards.
-Span = tuple[float, float, int, int, Cards]
-Taken = tuple[int, int, Cards]  # the same without the times
 
 Window = tuple[float, float]  # from, up to
 
@@ -46,52 +40,6 @@ class StartBounds:
         last = bisect_right(self._starts, start_s, lo=first)
         self._durations[first:last] = [duration_s]
         self._starts[first:last] = [start_s]
-
-
-def steps_with(steps: Steps, taken: Iterable[Span]) -> Steps:
-    """The steps with all of this taken as well. A span up to infinity is never given back."""
-    times, cpu, memory, cards = steps
-    if len(cards) != 1:
-        return _steps_of_kinds(steps, taken)
-    # Where all cards are alike, columns of numbers are summed up. That is several times as fast.
-    (row,) = cards
-    changes = list(zip(times[1:], _steps_up(cpu), _steps_up(memory), _steps_up(row), strict=True))
-    for start_s, end_s, more_cpu, more_memory, more_cards in taken:
-        count = more_cards[0][1] if more_cards else 0
-        changes.append((start_s, -more_cpu, -more_memory, -count))
-        if end_s < math.inf:
-            changes.append((end_s, more_cpu, more_memory, count))
-    if not changes:
-        return times.copy(), cpu.copy(), memory.copy(), [row.copy()]
-    changes.sort()
-    at, of_cpu, of_memory, of_cards = zip(*changes, strict=True)
-    made = [times[0], *at]
-    rows = [
-        list(accumulate(column, initial=begin))
-        for column, begin in ((of_cpu, cpu[0]), (of_memory, memory[0]), (of_cards, row[0]))
-    ]
-    if len(set(made)) < len(made):  # of one moment only the last sum counts
-        last = [i for i in range(len(made)) if i + 1 == len(made) or made[i] != made[i + 1]]
-        made = [made[i] for i in last]
-        rows = [[row[i] for i in last] for row in rows]
-    return made, rows[0], rows[1], [rows[2]]
-
-
-def _steps_up(row: Sequence[int]) -> Iterable[int]:
-    return map(sub, row[1:], row)
-
-
-def _steps_of_kinds(steps: Steps, taken: Iterable[Span]) -> Steps:
-    times, cpu, memory, cards = steps
-    changes: list[Change] = [
-        (times[i], cpu[i] - cpu[i - 1], memory[i] - memory[i - 1], [(k, r[i] - r[i - 1]) for k, r in enumerate(cards)])
-        for i in range(1, len(times))
-    ]
-    for start_s, end_s, more_cpu, more_memory, more_cards in taken:
-        changes.append((start_s, -more_cpu, -more_memory, [(kind, -count) for kind, count in more_cards]))
-        if end_s < math.inf:
-            changes.append((end_s, more_cpu, more_memory, more_cards))
-    return steps_from((times[0], cpu[0], memory[0], [row[0] for row in cards]), sorted(changes, key=time_of))
 
 
 def steps_from(first: tuple[float, int, int, list[int]], changes: Iterable[Change]) -> Steps:
@@ -179,14 +127,8 @@ def latest_in(windows: Iterable[Sequence[Window]], duration_s: float, until_s: f
             return start_s
 
 
-def latest_until(end_s: float, duration_s: float, until_s: float) -> float:
-    """The latest start up to ``until_s`` of what must be over by ``end_s``."""
-    start_s = min(until_s, end_s - duration_s)
-    while start_s + duration_s > end_s:  # a sum may be rounded up
-        start_s = math.nextafter(start_s, -math.inf)
-    return start_s
-
-
 def _latest(span: Window, duration_s: float, until_s: float) -> float | None:
-    start_s = latest_until(span[1], duration_s, until_s)
+    start_s = min(until_s, span[1] - duration_s)
+    while start_s + duration_s > span[1]:  # a sum may be rounded up
+        start_s = math.nextafter(start_s, -math.inf)
     return start_s if start_s >= span[0] else None
