@@ -141,6 +141,7 @@ def test_names_that_try_to_be_more_change_nothing(page: Page, headway: Cluster) 
         assert page.evaluate(wide), f"{view} sticks out"
         assert page.evaluate("({}).polluted === undefined && Object.keys(Object.prototype).length === 0"), view
     page.goto("/files")
+    expect(page.locator("main")).to_contain_text("gpj.exe")
     listed = page.locator("main").inner_text()
     assert "\u202e" not in listed
     assert "photo\\u{202e}gpj.exe" in listed
