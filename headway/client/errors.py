@@ -66,10 +66,6 @@ class Refused(HeadwayError):
         )
 
 
-def _is_problem(found: Any) -> bool:
-    return isinstance(found, dict) and "message" in found and "pointer" in found
-
-
 def _list(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
