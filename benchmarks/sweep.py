@@ -24,6 +24,7 @@ A_JOB = 100  # tasks
 GOAL_MS = 100.0
 QUIET_S = 30.0
 _OLD_S = 200 * 86_400.0
+_INSTANTS = ("_at", "ages_from")
 # The tables that have rows of jobs: which column names the job, and which hold instants.
 _JOB_MANAGER = {"job": "id", "job_graph": "job_id", "task": "job_id", "task_spec": "job_id"}
 _TASK_MANAGER = {"tasks": "job_id", "task_specs": "job_id", "attempts": "job_id"}
@@ -49,7 +50,7 @@ def sweep() -> Iterator[Figure]:
         cluster.wait_ready()
         quiet = _asked(cluster, pattern, lambda: time.sleep(QUIET_S))
         began = time.monotonic()
-        meanwhile = _asked(cluster, pattern, lambda: _pruned(cluster, files, pattern))
+        meanwhile = _asked(cluster, pattern, lambda: _pruned(cluster, files, pattern, len(copies)))
         took = time.monotonic() - began
         # Other programs on the machine come and go, so both sides of the sweep are compared with it.
         quiet += _asked(cluster, pattern, lambda: time.sleep(QUIET_S))
@@ -92,7 +93,7 @@ def _value(column: str, key: str) -> str:
         return "c.id"
     if column == "request_id":
         return "null"
-    return f"t.{column} - {_OLD_S}" if column.endswith("_at") else f"t.{column}"
+    return f"t.{column} - {_OLD_S}" if column.endswith(_INSTANTS) else f"t.{column}"
 
 
 def _write_logs(jobs: Path, copies: Sequence[str]) -> None:
@@ -129,14 +130,15 @@ def _asked(cluster: Cluster, job: str, work: Callable[[], None]) -> list[float]:
     return took
 
 
-def _pruned(cluster: Cluster, files: list[Path], pattern: str) -> None:
+def _pruned(cluster: Cluster, files: list[Path], pattern: str, jobs: int) -> None:
     """Prunes all that is old, and waits until nothing of it is left."""
-    cursor = ""
+    cursor, chosen = "", 0
     while True:
         reply = cluster.client.ask("POST", "/jobs/prune", json={"older": "100d", "owner": "", "cursor": cursor})
-        cursor = reply["next_cursor"]
+        cursor, chosen = reply["next_cursor"], chosen + reply["jobs"]
         if not cursor:
             break
+    assert chosen == jobs, f"{chosen} of {jobs} old jobs were chosen"  # else the wait below has no end
     for path, table, key in zip(files, ("job", "tasks"), ("id", "job_id"), strict=True):
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         # Ids begin with their time. Counting all rows would be work for the machine that is measured.
