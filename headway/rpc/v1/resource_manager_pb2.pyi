@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Gpu(_message.Message):
-    __slots__ = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "sick", "busy_outside", "note")
+    __slots__ = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "sick", "busy_outside", "note", "fault", "processes", "parent_uuid", "linked_uuids", "quarantined_since")
     UUID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,11 @@ class Gpu(_message.Message):
     SICK_FIELD_NUMBER: _ClassVar[int]
     BUSY_OUTSIDE_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    PARENT_UUID_FIELD_NUMBER: _ClassVar[int]
+    LINKED_UUIDS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_SINCE_FIELD_NUMBER: _ClassVar[int]
     uuid: str
     model: str
     memory_bytes: int
@@ -37,10 +42,27 @@ class Gpu(_message.Message):
     sick: bool
     busy_outside: bool
     note: str
-    def __init__(self, uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., index: _Optional[int] = ..., pci_bus_id: _Optional[str] = ..., simulated: _Optional[bool] = ..., utilisation: _Optional[float] = ..., memory_utilisation: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., temperature_c: _Optional[float] = ..., power_w: _Optional[float] = ..., sick: _Optional[bool] = ..., busy_outside: _Optional[bool] = ..., note: _Optional[str] = ...) -> None: ...
+    fault: str
+    processes: _containers.RepeatedCompositeFieldContainer[GpuProcess]
+    parent_uuid: str
+    linked_uuids: _containers.RepeatedScalarFieldContainer[str]
+    quarantined_since: float
+    def __init__(self, uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., index: _Optional[int] = ..., pci_bus_id: _Optional[str] = ..., simulated: _Optional[bool] = ..., utilisation: _Optional[float] = ..., memory_utilisation: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., temperature_c: _Optional[float] = ..., power_w: _Optional[float] = ..., sick: _Optional[bool] = ..., busy_outside: _Optional[bool] = ..., note: _Optional[str] = ..., fault: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[GpuProcess, _Mapping]]] = ..., parent_uuid: _Optional[str] = ..., linked_uuids: _Optional[_Iterable[str]] = ..., quarantined_since: _Optional[float] = ...) -> None: ...
+
+class GpuProcess(_message.Message):
+    __slots__ = ("pid", "owner", "command", "memory_used_bytes")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    owner: str
+    command: str
+    memory_used_bytes: int
+    def __init__(self, pid: _Optional[int] = ..., owner: _Optional[str] = ..., command: _Optional[str] = ..., memory_used_bytes: _Optional[int] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("cpu_centi", "memory_bytes", "gpus", "architecture", "engine_version", "driver_version", "cuda_version", "runtime", "any_image", "most_ulimits")
+    __slots__ = ("cpu_centi", "memory_bytes", "gpus", "architecture", "engine_version", "driver_version", "cuda_version", "runtime", "any_image", "most_ulimits", "gpu_passing")
     CPU_CENTI_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +73,7 @@ class Capacity(_message.Message):
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
     ANY_IMAGE_FIELD_NUMBER: _ClassVar[int]
     MOST_ULIMITS_FIELD_NUMBER: _ClassVar[int]
+    GPU_PASSING_FIELD_NUMBER: _ClassVar[int]
     cpu_centi: int
     memory_bytes: int
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
@@ -61,7 +84,8 @@ class Capacity(_message.Message):
     runtime: str
     any_image: bool
     most_ulimits: _containers.RepeatedCompositeFieldContainer[UlimitMost]
-    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., architecture: _Optional[str] = ..., engine_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ..., runtime: _Optional[str] = ..., any_image: _Optional[bool] = ..., most_ulimits: _Optional[_Iterable[_Union[UlimitMost, _Mapping]]] = ...) -> None: ...
+    gpu_passing: str
+    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., architecture: _Optional[str] = ..., engine_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ..., runtime: _Optional[str] = ..., any_image: _Optional[bool] = ..., most_ulimits: _Optional[_Iterable[_Union[UlimitMost, _Mapping]]] = ..., gpu_passing: _Optional[str] = ...) -> None: ...
 
 class UlimitMost(_message.Message):
     __slots__ = ("name", "hard")
@@ -278,6 +302,24 @@ class SetAdmissionReply(_message.Message):
     NODE_FIELD_NUMBER: _ClassVar[int]
     node: Node
     def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class ReturnGpuRequest(_message.Message):
+    __slots__ = ("node_id", "uuid", "by")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    uuid: str
+    by: str
+    def __init__(self, node_id: _Optional[str] = ..., uuid: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ReturnGpuReply(_message.Message):
+    __slots__ = ("returned", "sentence")
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    returned: bool
+    sentence: str
+    def __init__(self, returned: _Optional[bool] = ..., sentence: _Optional[str] = ...) -> None: ...
 
 class ForgetNodeRequest(_message.Message):
     __slots__ = ("node_id",)

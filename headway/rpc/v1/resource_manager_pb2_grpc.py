@@ -65,6 +65,11 @@ class ResourceManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.FromString,
                 _registered_method=True)
+        self.ReturnGpu = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/ReturnGpu',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.FromString,
+                _registered_method=True)
         self.WatchNodes = channel.unary_stream(
                 '/headway.rpc.v1.ResourceManager/WatchNodes',
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.WatchNodesRequest.SerializeToString,
@@ -114,6 +119,13 @@ class ResourceManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReturnGpu(self, request, context):
+        """An admin says that a quarantined GPU is good again; its Worker is asked to look, and decides.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchNodes(self, request, context):
         """All nodes first (reset = true), then those that changed.
         """
@@ -153,6 +165,11 @@ def add_ResourceManagerServicer_to_server(servicer, server):
                     servicer.ForgetNode,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.SerializeToString,
+            ),
+            'ReturnGpu': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReturnGpu,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.SerializeToString,
             ),
             'WatchNodes': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchNodes,
@@ -323,6 +340,33 @@ class ResourceManager:
             '/headway.rpc.v1.ResourceManager/ForgetNode',
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReturnGpu(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/ReturnGpu',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -272,7 +272,7 @@ class ExtendOrder(_message.Message):
     def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ...) -> None: ...
 
 class AttemptReport(_message.Message):
-    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation", "engine_away")
+    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation", "engine_away", "use")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +295,7 @@ class AttemptReport(_message.Message):
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENGINE_AWAY_FIELD_NUMBER: _ClassVar[int]
+    USE_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     node_id: str
     incarnation: int
@@ -317,7 +318,46 @@ class AttemptReport(_message.Message):
     timeout_s: float
     generation: int
     engine_away: bool
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ...) -> None: ...
+    use: AttemptUse
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ...) -> None: ...
+
+class AttemptUse(_message.Message):
+    __slots__ = ("measured_s", "cpu_s", "disk_read_bytes", "disk_written_bytes", "network_received_bytes", "network_sent_bytes", "gpus")
+    MEASURED_S_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    DISK_READ_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_WRITTEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_RECEIVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    measured_s: float
+    cpu_s: float
+    disk_read_bytes: int
+    disk_written_bytes: int
+    network_received_bytes: int
+    network_sent_bytes: int
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuUse]
+    def __init__(self, measured_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., disk_read_bytes: _Optional[int] = ..., disk_written_bytes: _Optional[int] = ..., network_received_bytes: _Optional[int] = ..., network_sent_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuUse, _Mapping]]] = ...) -> None: ...
+
+class GpuUse(_message.Message):
+    __slots__ = ("uuid", "measured_s", "mean_utilisation", "peak_memory_used_bytes", "energy_j", "idle_s", "model", "memory_bytes")
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_S_FIELD_NUMBER: _ClassVar[int]
+    MEAN_UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    PEAK_MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_J_FIELD_NUMBER: _ClassVar[int]
+    IDLE_S_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    uuid: str
+    measured_s: float
+    mean_utilisation: float
+    peak_memory_used_bytes: int
+    energy_j: float
+    idle_s: float
+    model: str
+    memory_bytes: int
+    def __init__(self, uuid: _Optional[str] = ..., measured_s: _Optional[float] = ..., mean_utilisation: _Optional[float] = ..., peak_memory_used_bytes: _Optional[int] = ..., energy_j: _Optional[float] = ..., idle_s: _Optional[float] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class LateWarnings(_message.Message):
     __slots__ = ("attempt", "node_id", "incarnation", "generation", "warnings")
@@ -348,7 +388,7 @@ class ReportAttemptsReply(_message.Message):
     def __init__(self, discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ...) -> None: ...
 
 class AttemptView(_message.Message):
-    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs", "timeout_s", "extensions", "extension_pending", "owner")
+    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs", "timeout_s", "extensions", "extension_pending", "owner", "use")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +414,7 @@ class AttemptView(_message.Message):
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     EXTENSION_PENDING_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    USE_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     state: str
     generation: int
@@ -399,7 +440,8 @@ class AttemptView(_message.Message):
     extensions: _containers.RepeatedCompositeFieldContainer[Extension]
     extension_pending: bool
     owner: str
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ..., extension_pending: _Optional[bool] = ..., owner: _Optional[str] = ...) -> None: ...
+    use: AttemptUse
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ..., extension_pending: _Optional[bool] = ..., owner: _Optional[str] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ...) -> None: ...
 
 class ListAttemptsRequest(_message.Message):
     __slots__ = ("job_id", "tasks")

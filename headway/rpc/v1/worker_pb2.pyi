@@ -122,6 +122,26 @@ class LogMark(_message.Message):
     at: float
     def __init__(self, offset: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...
 
+class ReadSamplesRequest(_message.Message):
+    __slots__ = ("attempt", "offset", "follow")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    offset: int
+    follow: bool
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., offset: _Optional[int] = ..., follow: _Optional[bool] = ...) -> None: ...
+
+class SamplesChunk(_message.Message):
+    __slots__ = ("data", "offset", "ended")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    offset: int
+    ended: bool
+    def __init__(self, data: _Optional[bytes] = ..., offset: _Optional[int] = ..., ended: _Optional[bool] = ...) -> None: ...
+
 class PrepareImagesRequest(_message.Message):
     __slots__ = ("images",)
     IMAGES_FIELD_NUMBER: _ClassVar[int]

@@ -56,6 +56,16 @@ class WorkerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.LogChunk.FromString,
                 _registered_method=True)
+        self.ReadSamples = channel.unary_stream(
+                '/headway.rpc.v1.Worker/ReadSamples',
+                request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadSamplesRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.SamplesChunk.FromString,
+                _registered_method=True)
+        self.ReturnGpu = channel.unary_unary(
+                '/headway.rpc.v1.Worker/ReturnGpu',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.FromString,
+                _registered_method=True)
         self.PrepareImages = channel.unary_unary(
                 '/headway.rpc.v1.Worker/PrepareImages',
                 request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesRequest.SerializeToString,
@@ -101,6 +111,20 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadSamples(self, request, context):
+        """Bytes of an attempt's samples (headway.samples) as they are written; with follow until the attempt's end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReturnGpu(self, request, context):
+        """A quarantined GPU is looked at again now, and given out if it is clean. Called by ResourceManager.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PrepareImages(self, request, context):
         """Images that queued tasks will probably need here: fetched one after another while nothing else has to be. Each call
         replaces the list of before; what is on it is not removed to make room.
@@ -138,6 +162,16 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.ReadLog,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.LogChunk.SerializeToString,
+            ),
+            'ReadSamples': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadSamples,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadSamplesRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.SamplesChunk.SerializeToString,
+            ),
+            'ReturnGpu': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReturnGpu,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.SerializeToString,
             ),
             'PrepareImages': grpc.unary_unary_rpc_method_handler(
                     servicer.PrepareImages,
@@ -259,6 +293,60 @@ class Worker:
             '/headway.rpc.v1.Worker/ReadLog',
             headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_worker__pb2.LogChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadSamples(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headway.rpc.v1.Worker/ReadSamples',
+            headway_dot_rpc_dot_v1_dot_worker__pb2.ReadSamplesRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_worker__pb2.SamplesChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReturnGpu(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.Worker/ReturnGpu',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.FromString,
             options,
             channel_credentials,
             insecure,
