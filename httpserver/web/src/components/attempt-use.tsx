@@ -1,0 +1,81 @@
+import { useContext, useState } from "react";
+
+import type { Attempt } from "../api/client";
+import { useAttemptMeasured } from "../api/measured";
+import type { Efficiency } from "../domain/metrics";
+import type { Range } from "../domain/series";
+import { Sentence } from "./basics";
+import { Charts } from "./charts";
+import { JobGone } from "./job-notes";
+import { Trouble, shows } from "./kept-answer";
+
+/** What an attempt used, live and after. */
+export function AttemptUse({ job, task, attempt }: { job: string; task: string; attempt: Attempt }) {
+  const gone = useContext(JobGone);
+  const [zoom, setZoom] = useState<Range | null>(null);
+  const started = attempt.started_at !== null;
+  const ended = attempt.ended_at !== null;
+  const asked = useAttemptMeasured({ job, task, number: attempt.number, endedAt: attempt.ended_at, enabled: started && !gone, zoom });
+  const [whole, setWhole] = useState<Range | null>(null);
+  const at = asked.data?.measured.at ?? [];
+  const [first, last] = [at[0], at.at(-1)];
+  // A part that is looked at closely says nothing of the whole.
+  if (zoom === null && !asked.isPlaceholderData && first !== undefined && last !== undefined && (whole?.from !== first || whole.to !== last)) setWhole({ from: first, to: last });
+  if (!started) return ended ? null : <p className="facts">What it uses is shown here once its program runs.</p>;
+  return (
+    <section className="attempt-use" aria-label={`What attempt ${attempt.number} used`}>
+      <h3>What it {ended ? "used" : "uses"}</h3>
+      {attempt.gpus_simulated && <p className="note">Its GPUs are only simulated: what they tell is made up.</p>}
+      {asked.isPending && !gone && <p>Loading …</p>}
+      <Trouble of={asked} />
+      {asked.data !== undefined && shows(asked) && (
+        <>
+          {asked.data.efficiency !== null && <EfficiencyCard of={asked.data.efficiency} />}
+          {whole === null ? (
+            <p className="empty">
+              {ended
+                ? "Nothing was measured. An attempt that ends within a few seconds has no readings, and an admin can turn them off."
+                : "Nothing is measured yet. The first readings come a few seconds after its program starts."}
+            </p>
+          ) : (
+            <Charts measured={asked.data.measured} whole={whole} zoom={zoom} onZoom={setZoom} />
+          )}
+          {asked.data.lost > 0 && <p className="note">{asked.data.lost} readings could not be read: their file is damaged. What is readable is shown.</p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+/** What was asked for against what was used, and what to ask for next time. */
+function EfficiencyCard({ of }: { of: Efficiency }) {
+  return (
+    <div className="efficiency">
+      <table aria-label="Asked for and used">
+        <thead>
+          <tr>
+            <th>Asked for and used</th>
+            <th>Asked</th>
+            <th>Used</th>
+            <th>Share</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.rows.map((row) => (
+            <tr key={row.name}>
+              <td>{row.name}</td>
+              <td className="number">{row.asked}</td>
+              <td className="number">{row.used}</td>
+              <td className="number">{row.share === null ? "–" : `${Math.round(100 * row.share)} %`}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {of.sentences.map((sentence) => (
+        <p key={sentence}>
+          <Sentence text={sentence} />
+        </p>
+      ))}
+    </div>
+  );
+}
