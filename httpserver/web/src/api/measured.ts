@@ -1,7 +1,7 @@
 /** What attempts and machines used over time. Points that are new are asked for by themselves, while somebody sees them. */
 import { type QueryClient, type UseQueryResult, keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { type Efficiency, type MetricsAnswer, efficiencyOf, fromMetrics } from "../domain/metrics";
+import { type Efficiency, type MetricsAnswer, fromMetrics } from "../domain/metrics";
 import { fromUsage } from "../domain/node-usage";
 import { type Measured, type Range, joined, since } from "../domain/series";
 import { api, askJson, body, untilAnswered } from "./client";
@@ -24,7 +24,15 @@ export interface AttemptMeasured {
   readonly efficiency: Efficiency | null;
   /** Records that could not be read. */
   readonly lost: number;
+  /** Why there is nothing, or what is missing; empty: all is there. */
+  readonly sentence: string;
+  /** Its GPUs are only pretended. */
+  readonly simulated: boolean;
 }
+
+/** After /api/v1. */
+export const metricsAddress = (job: string, task: string, number: number): string =>
+  `/jobs/${encodeURIComponent(job)}/tasks/${encodeURIComponent(task)}/attempts/${number}/metrics`;
 
 const known = <T>(client: QueryClient, key: readonly unknown[]): T | undefined => client.getQueryData<T>(key);
 
@@ -53,15 +61,17 @@ export function useAttemptMeasured(of: {
     },
     queryFn: async ({ client, signal, queryKey }) => {
       const ask = (query: { readonly since?: number; readonly until?: number }): Promise<MetricsAnswer> =>
-        askJson("GET", `/jobs/${encodeURIComponent(job)}/tasks/${encodeURIComponent(task)}/attempts/${number}/metrics`, {
+        askJson("GET", metricsAddress(job, task, number), {
           query: { points: POINTS, ...query },
           signal,
           quiet: true,
         });
       const told = (answer: MetricsAnswer): AttemptMeasured => ({
         measured: fromMetrics(answer),
-        efficiency: efficiencyOf(answer),
+        efficiency: answer.efficiency,
         lost: answer.lost,
+        sentence: answer.sentence,
+        simulated: answer.gpus.some((gpu) => gpu.simulated),
       });
       if (zoom !== null) return told(await ask({ since: zoom.from, until: zoom.to }));
       const old = known<AttemptMeasured>(client, queryKey);

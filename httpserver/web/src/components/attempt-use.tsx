@@ -1,11 +1,11 @@
 import { useContext, useState } from "react";
 
 import type { Attempt } from "../api/client";
-import { useAttemptMeasured } from "../api/measured";
-import type { Efficiency } from "../domain/metrics";
+import { metricsAddress, useAttemptMeasured } from "../api/measured";
 import type { Range } from "../domain/series";
 import { Sentence } from "./basics";
 import { Charts } from "./charts";
+import { EfficiencyCard } from "./efficiency";
 import { JobGone } from "./job-notes";
 import { Trouble, shows } from "./kept-answer";
 
@@ -25,57 +25,41 @@ export function AttemptUse({ job, task, attempt }: { job: string; task: string; 
   return (
     <section className="attempt-use" aria-label={`What attempt ${attempt.number} used`}>
       <h3>What it {ended ? "used" : "uses"}</h3>
-      {attempt.gpus_simulated && <p className="note">Its GPUs are only simulated: what they tell is made up.</p>}
+      {(attempt.gpus_simulated || asked.data?.simulated) && <p className="note">Its GPUs are only simulated: what they tell is made up.</p>}
       {asked.isPending && !gone && <p>Loading …</p>}
       <Trouble of={asked} />
       {asked.data !== undefined && shows(asked) && (
         <>
           {asked.data.efficiency !== null && <EfficiencyCard of={asked.data.efficiency} />}
-          {whole === null ? (
+          {asked.data.sentence && (
+            <p className={whole === null ? "empty" : "note"}>
+              <Sentence text={asked.data.sentence} />
+            </p>
+          )}
+          {whole === null && !asked.data.sentence && (
             <p className="empty">
               {ended
                 ? "Nothing was measured. An attempt that ends within a few seconds has no readings, and an admin can turn them off."
                 : "Nothing is measured yet. The first readings come a few seconds after its program starts."}
             </p>
-          ) : (
-            <Charts measured={asked.data.measured} whole={whole} zoom={zoom} onZoom={setZoom} />
           )}
-          {asked.data.lost > 0 && <p className="note">{asked.data.lost} readings could not be read: their file is damaged. What is readable is shown.</p>}
+          {whole !== null && (
+            <Charts measured={asked.data.measured} whole={whole} zoom={zoom} onZoom={setZoom}>
+              {" "}
+              All of it as{" "}
+              <a href={`/api/v1${metricsAddress(job, task, attempt.number)}?format=csv`} download>
+                CSV
+              </a>{" "}
+              or{" "}
+              <a href={`/api/v1${metricsAddress(job, task, attempt.number)}?format=svg`} download>
+                SVG
+              </a>
+              .
+            </Charts>
+          )}
+          {asked.data.lost > 0 && <p className="note">Some readings could not be read ({asked.data.lost}): their file is damaged. What is readable is shown.</p>}
         </>
       )}
     </section>
-  );
-}
-
-/** What was asked for against what was used, and what to ask for next time. */
-function EfficiencyCard({ of }: { of: Efficiency }) {
-  return (
-    <div className="efficiency">
-      <table aria-label="Asked for and used">
-        <thead>
-          <tr>
-            <th>Asked for and used</th>
-            <th>Asked</th>
-            <th>Used</th>
-            <th>Share</th>
-          </tr>
-        </thead>
-        <tbody>
-          {of.rows.map((row) => (
-            <tr key={row.name}>
-              <td>{row.name}</td>
-              <td className="number">{row.asked}</td>
-              <td className="number">{row.used}</td>
-              <td className="number">{row.share === null ? "–" : `${Math.round(100 * row.share)} %`}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {of.sentences.map((sentence) => (
-        <p key={sentence}>
-          <Sentence text={sentence} />
-        </p>
-      ))}
-    </div>
   );
 }

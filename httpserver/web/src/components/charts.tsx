@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useId, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useId, useMemo, useState } from "react";
 
 import {
   type Measured,
@@ -55,18 +55,24 @@ export interface ChartsProps {
   readonly whole: Range;
   readonly zoom: Range | null;
   readonly onZoom: (zoom: Range | null) => void;
+  /** Where all of it can be had. */
+  readonly children?: ReactNode;
 }
 
 /** Everything that was measured, over one time axis with one cursor. */
-export function Charts({ measured, whole, zoom, onZoom }: ChartsProps) {
+export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps) {
   const group = useId();
   const palette = usePalette();
   const [moment, setMoment] = useState<number | null>(null);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const all = useMemo(() => withGaps(measured), [measured]);
   const plots = useMemo(() => plotsOf(all), [all]);
+  const drawn = plots.filter((plot) => plot.lines.some(isMeasured));
+  const ofGpus = drawn.some((plot) => plot.lines.some((line) => line.uuid !== null));
+  const absent = plots.filter((plot) => !drawn.includes(plot)).map((plot) => plot.title);
   const { from, to } = zoom ?? whole;
   const range = useMemo(() => ({ from, to }), [from, to]);
+  const labels = useMemo(() => new Map(plots.map((plot) => [plot.key, sentence(all, plot, range)])), [all, plots, range]);
   const step = Math.max(...measured.steps.slice(-1), 1);
   const least = LEAST_POINTS * step;
 
@@ -95,7 +101,7 @@ export function Charts({ measured, whole, zoom, onZoom }: ChartsProps) {
     pointAt(group, picked);
   };
   const middle = moment ?? (from + to) / 2;
-  const thinned = plots.some((plot) => plot.lines.some((line) => line.column.most !== undefined || line.column.least !== undefined));
+  const thinned = drawn.some((plot) => plot.lines.some((line) => line.column.most !== undefined || line.column.least !== undefined));
 
   return (
     <div className="charts">
@@ -108,7 +114,7 @@ export function Charts({ measured, whole, zoom, onZoom }: ChartsProps) {
             max={Math.max(0, first, last)}
             value={Math.max(0, index)}
             disabled={first < 0 || last <= first}
-            aria-valuetext={at === undefined ? "none" : `${momentIn(at, range)}: ${spoken(plots, index)}`}
+            aria-valuetext={at === undefined ? "none" : `${momentIn(at, range)}: ${spoken(drawn, index)}`}
             onChange={(e) => pick(Number(e.target.value))}
           />
         </label>
@@ -125,7 +131,7 @@ export function Charts({ measured, whole, zoom, onZoom }: ChartsProps) {
           </button>
         </span>
       </div>
-      {measured.gpus.length > 1 && (
+      {measured.gpus.length > 1 && ofGpus && (
         <div className="charts-gpus" role="group" aria-label="GPUs in the charts">
           {measured.gpus.map((gpu) => (
             <button
@@ -146,39 +152,38 @@ export function Charts({ measured, whole, zoom, onZoom }: ChartsProps) {
           ))}
         </div>
       )}
-      {measured.gpus.length === 1 && measured.gpus.map((gpu) => (
-        <p className="facts" key={gpu.uuid} title={gpu.uuid}>
-          GPU: {gpuName(gpu)}
-        </p>
-      ))}
+      {measured.gpus.length === 1 &&
+        ofGpus &&
+        measured.gpus.map((gpu) => (
+          <p className="facts" key={gpu.uuid} title={gpu.uuid}>
+            GPU: {gpuName(gpu)}
+          </p>
+        ))}
       <div className="plots">
-        {plots.map((plot) => (
+        {drawn.map((plot) => (
           <figure className="plot" key={plot.key}>
             <figcaption>
               <strong>{plot.title}</strong>
               <Values plot={plot} index={index} hidden={hidden} />
             </figcaption>
-            {plot.lines.some(isMeasured) ? (
-              <PlotPicture
-                plot={plot}
-                at={all.at}
-                range={range}
-                hidden={hidden}
-                palette={palette}
-                group={group}
-                label={sentence(all, plot, range)}
-                onZoom={zoomTo}
-                onMoment={setMoment}
-              />
-            ) : (
-              <p className="plot-empty">{plot.key.startsWith("gpu-") ? "Not measured: the GPU’s driver does not tell it." : "Not measured here."}</p>
-            )}
+            <PlotPicture
+              plot={plot}
+              at={all.at}
+              range={range}
+              hidden={hidden}
+              palette={palette}
+              group={group}
+              label={labels.get(plot.key) ?? plot.title}
+              onZoom={zoomTo}
+              onMoment={setMoment}
+            />
           </figure>
         ))}
       </div>
+      {absent.length > 0 && <p className="note">Not measured: {absent.join(", ")}. {zoom === null ? "Not every machine and driver tells everything." : "Nothing of it was told in this time."}</p>}
       <p className="facts">
         Drag over a chart to zoom in; a double click shows the whole time. Times are by your clock ({zone(new Date(to * 1000))}).
-        {thinned && " Where a point stands for a span of time, the line is its mean and the shade reaches to its extreme."} A line is broken where nothing was measured.
+        {thinned && " Where a point stands for a span of time, the line is its mean and the shade reaches to its extreme."} A line is broken where nothing was measured.{children}
       </p>
       <Numbers all={all} plots={plots} range={range} />
     </div>
@@ -186,10 +191,7 @@ export function Charts({ measured, whole, zoom, onZoom }: ChartsProps) {
 }
 
 const spoken = (plots: readonly Plot[], index: number): string =>
-  plots
-    .filter((plot) => plot.lines.some(isMeasured))
-    .map((plot) => `${plot.title} ${plot.lines.map((line) => `${line.name} ${told(plot.unit, line.column.mean[index])}`.trim()).join(", ")}`)
-    .join("; ");
+  plots.map((plot) => `${plot.title} ${plot.lines.map((line) => `${line.name} ${told(plot.unit, line.column.mean[index])}`.trim()).join(", ")}`).join("; ");
 
 function Swatch({ colour }: { colour: number }) {
   return <span className={`swatch plot-${colour % COLOURS}`} aria-hidden="true" />;
@@ -244,11 +246,13 @@ function Numbers({ all, plots, range }: { all: Measured; plots: readonly Plot[];
                       <td className="name">
                         {plot.title} {line.name}
                       </td>
-                      {(["last", "mean", "least", "most"] as const).map((which) => (
-                        <td className="number" data-label={which} key={which}>
-                          {found === null ? "not measured" : told(plot.unit, found[which])}
-                        </td>
-                      ))}
+                      {found === null && <td colSpan={4}>not measured</td>}
+                      {found !== null &&
+                        (["last", "mean", "least", "most"] as const).map((which) => (
+                          <td className="number" data-label={which} key={which}>
+                            {told(plot.unit, found[which])}
+                          </td>
+                        ))}
                     </tr>
                   );
                 }),

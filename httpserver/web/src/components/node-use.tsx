@@ -46,7 +46,14 @@ export function NodeUse({ node }: { node: Node }) {
         (asked.data.measured.at.length === 0 && zoom === null ? (
           <p className="empty">Nothing was measured in this time. Readings come while the machine is reached.</p>
         ) : (
-          <Charts measured={asked.data.measured} whole={whole?.range ?? asked.data.whole} zoom={zoom} onZoom={onZoom} />
+          <Charts measured={asked.data.measured} whole={whole?.range ?? asked.data.whole} zoom={zoom} onZoom={onZoom}>
+            {" "}
+            All of it as{" "}
+            <a href={`/api/v1/nodes/${encodeURIComponent(node.id)}/usage?format=csv&points=5000&since=${Math.floor((whole?.range ?? asked.data.whole).from)}`} download>
+              CSV
+            </a>
+            .
+          </Charts>
         ))}
     </section>
   );

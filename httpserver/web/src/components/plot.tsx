@@ -18,6 +18,10 @@ const WORDS_WIDTH = 66;
 const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
 /** A shorter drag is a click. */
 const LEAST_DRAG = 5;
+/** Between two words of the time axis, in seconds; days, months and years as the library counts them. */
+const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200]
+  .concat([1, 2, 3, 7].map((days) => days * 86_400))
+  .concat([1, 2, 3, 6].map((months) => months * 30 * 86_400));
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 const THEIRS = new Set(["mousemove", "mouseleave"]);
 
@@ -98,7 +102,7 @@ export const PlotPicture = memo(function PlotPicture(props: Props) {
           y: { range: (_, least, most) => heights(unit, least, most) },
         },
         axes: [
-          { stroke: text, font: FONT, grid, ticks: grid, size: 26, space: 64, values: (_, splits, __, ___, step) => ticks(splits, step) },
+          { stroke: text, font: FONT, grid, ticks: grid, size: 26, space: 64, incrs: TIMES, values: (_, splits, __, ___, step) => ticks(splits, step) },
           {
             stroke: text,
             font: FONT,

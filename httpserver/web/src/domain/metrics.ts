@@ -1,26 +1,38 @@
 /** What an attempt measured, as the charts draw it. */
-import { type Column, type Measured, type Values, gpuKey, usualStep } from "./series";
+import { span } from "./format";
+import { type Column, type Measured, type Values, gpuKey, told, usualStep } from "./series";
 
-/** The answer's form, as far as it matters here. */
+/** The answer, as far as it matters here. */
 export interface MetricsAnswer {
-  readonly header: {
-    readonly every_s: number;
-    readonly gpus: readonly { readonly uuid: string; readonly model: string; readonly memory_bytes: number }[];
-  };
+  /** Why there is nothing, or what is missing; empty: all is there. */
+  readonly sentence: string;
+  /** Between two points. */
+  readonly step_s: number | null;
+  readonly lost: number;
+  readonly gpus: readonly { readonly uuid: string; readonly model: string; readonly simulated: boolean }[];
   readonly at: readonly number[];
   readonly columns: readonly {
     readonly name: string;
-    /** Its place in the header; null: of the attempt as a whole. */
+    /** Its place in `gpus`; null: of the attempt as a whole. */
     readonly gpu: number | null;
     readonly mean: Values;
     readonly max: Values;
   }[];
-  readonly lost: number;
   readonly efficiency: Efficiency | null;
 }
 
+export interface Asked {
+  readonly resource: string;
+  readonly unit: string;
+  readonly asked: number;
+  readonly used: number;
+  readonly share: number;
+  readonly sentence: string;
+}
+
 export interface Efficiency {
-  readonly rows: readonly { readonly name: string; readonly asked: string; readonly used: string; readonly share: number | null }[];
+  readonly final: boolean;
+  readonly rows: readonly Asked[];
   readonly sentences: readonly string[];
 }
 
@@ -33,16 +45,33 @@ const keyOf: { readonly [name: string]: string } = {
   network_sent_bytes_per_s: "network_sent",
 };
 
-export function fromMetrics({ header, at, columns }: MetricsAnswer): Measured {
-  const step = Math.max(header.every_s, usualStep(at));
+export function fromMetrics({ step_s, gpus, at, columns }: MetricsAnswer): Measured {
+  const step = step_s ?? usualStep(at);
+  // A damaged file no longer knows which cards they were, only how many.
+  const names = gpus.map(({ uuid, model }, index) => ({ uuid: uuid || `GPU ${index}`, model: model || "unknown model", index }));
   const own: Record<string, Column> = {};
   for (const { name, gpu, mean, max } of columns) {
-    const uuid = gpu === null ? null : header.gpus[gpu]?.uuid;
-    const key = uuid == null ? keyOf[name] : gpuKey(uuid, name);
+    const uuid = gpu === null ? null : names[gpu]?.uuid;
+    const key = uuid === null ? keyOf[name] : uuid && gpuKey(uuid, name);
     if (key === undefined) continue;
     own[key] = max.some((value, i) => value !== mean[i]) ? { mean, most: max } : { mean };
   }
-  return { at, steps: at.map(() => step), columns: own, gpus: header.gpus.map(({ uuid, model }, index) => ({ uuid, model, index })) };
+  return { at, steps: at.map(() => step), columns: own, gpus: names };
 }
 
-export const efficiencyOf = (answer: MetricsAnswer): Efficiency | null => answer.efficiency;
+const resourceText: { readonly [resource: string]: string } = {
+  time: "Time",
+  cpus: "CPUs, on average",
+  memory: "Memory, at most",
+  gpu_utilisation: "GPU utilisation, on average",
+  gpu_memory: "GPU memory, at most",
+};
+
+export const resourceName = ({ resource }: Asked): string => resourceText[resource] ?? resource;
+
+/** "4.0 GiB", "2 h", "35 %". */
+export function amount({ unit }: Asked, value: number): string {
+  if (unit === "seconds") return span(value);
+  if (unit === "cpus" || unit === "bytes" || unit === "share") return told(unit, value);
+  return `${Number(value.toPrecision(3))} ${unit}`;
+}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { type MetricsAnswer, fromMetrics } from "./metrics";
+import { type MetricsAnswer, amount, fromMetrics, resourceName } from "./metrics";
 import { fromUsage } from "./node-usage";
 import { type Measured, NOTHING, closer, gpuKey, gpuName, isMeasured, joined, momentIn, nearest, plotsOf, sentence, since, summary, ticks, told, wider, withGaps } from "./series";
 
@@ -54,7 +54,12 @@ test("sums count points by the time they stand for", () => {
 });
 
 const answer: MetricsAnswer = {
-  header: { every_s: 1, gpus: [{ uuid: "GPU-1a2b3c4d-5e6f", model: "A100", memory_bytes: 40 * 2 ** 30 }, { uuid: "GPU-99999999-0000", model: "A100", memory_bytes: 40 * 2 ** 30 }] },
+  sentence: "",
+  step_s: 1,
+  gpus: [
+    { uuid: "GPU-1a2b3c4d-5e6f", model: "A100", simulated: false },
+    { uuid: "GPU-99999999-0000", model: "A100", simulated: false },
+  ],
   at: [100, 101],
   columns: [
     { name: "cpu_used", gpu: null, mean: [1, 2], max: [1, 2] },
@@ -89,6 +94,21 @@ test("an attempt's charts: what was not measured says so, each GPU has its line"
   );
 });
 
+test("of a damaged file the cards are told apart all the same", () => {
+  const blank = { ...answer, gpus: answer.gpus.map((gpu) => ({ ...gpu, uuid: "", model: "" })) };
+  const use = plotsOf(fromMetrics(blank)).find((plot) => plot.title === "GPU utilisation");
+  expect(use?.lines.map((line) => line.column.mean)).toEqual([[0.5, null], [0.25, 0.75]]);
+});
+
+test("asked and used are told in the units of the resource", () => {
+  const row = (resource: string, unit: string) => ({ resource, unit, asked: 0, used: 0, share: 0, sentence: "" });
+  expect(amount(row("time", "seconds"), 7200)).toBe("2 h");
+  expect(amount(row("memory", "bytes"), 2 ** 30)).toBe("1.0 GiB");
+  expect(amount(row("gpu_utilisation", "share"), 0.35)).toBe("35 %");
+  expect(amount(row("later", "lumens"), 1234.5)).toBe("1230 lumens");
+  expect([resourceName(row("cpus", "cpus")), resourceName(row("later", "lumens"))]).toEqual(["CPUs, on average", "later"]);
+});
+
 test("a machine's history: means with their peaks, and of what is free the least", () => {
   const gpu = { uuid: "GPU-a", model: "T4", index: 3, memory_bytes: 1, simulated: false, sick: false, busy_outside: false, note: "", memory_utilisation: null, memory_used_bytes: null, temperature_c: 40, power_w: null };
   const point = (at: number, cpus: number | null, free: number, use: number) => ({ at, span_s: 60, cpus_used: cpus, memory_used_bytes: 5, disk_free_bytes: free, live_attempts: 0, gpus: [{ ...gpu, utilisation: use }] });
@@ -121,8 +141,8 @@ test("zooming by keys stays inside the whole", () => {
 test("values, names and moments as people read them", () => {
   expect([told("share", 0.124), told("cpus", 1.256), told("cpus", 12.34), told("bytes_per_s", 2048), told("watt", null)]).toEqual(["12 %", "1.26", "12.3", "2.0 KiB/s", "–"]);
   expect(gpuName({ uuid: "GPU-1a2b3c4d-5e6f-7788", model: "A100", index: 0 })).toBe("A100 · GPU-1a2b3c4d");
-  expect(gpuName({ uuid: "MIG-aaaabbbb-cccc", model: "A100 1g.5gb", index: 0 })).toBe("A100 1g.5gb · MIG-aaaabbbb");
-  expect(gpuName({ uuid: "simulated-0-on-a-node", model: "X", index: 0 })).toBe("X · simulated-0-on-a-node");
+  expect(gpuName({ uuid: "MIG-aaaabbbb-cccc-0", model: "A100 1g.5gb", index: 0 })).toBe("A100 1g.5gb · MIG-aaaabbbb");
+  expect(gpuName({ uuid: "GPU-simulated-node-1", model: "X", index: 0 })).toBe("X · GPU-simulated-node-1");
   const noon = new Date(2026, 5, 1, 12).getTime() / 1000;
   expect(momentIn(noon, { from: noon - 60, to: noon })).toMatch(/UTC/);
   expect(momentIn(noon, { from: noon - 86_400, to: noon })).toContain("Jun");
