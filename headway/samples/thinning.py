@@ -32,6 +32,7 @@ class Points:
     at: list[float]
     mean: list[Values]  # of each column
     most: list[Values]
+    spans: list[float]  # the time that each point stands for
     samples: int  # that the points stand for
     step_s: float  # between two points
     lost: int  # records that could not be read
@@ -43,12 +44,14 @@ class _Rows:
 
     at: list[float] = field(default_factory=list)
     weight: list[int] = field(default_factory=list)  # samples that each stands for
+    span: list[float] = field(default_factory=list)
     mean: list[Values] = field(default_factory=list)
     most: list[Values] = field(default_factory=list)
 
     def append(self, other: _Rows) -> None:
         self.at += other.at
         self.weight += other.weight
+        self.span += other.span
         if not self.mean:
             self.mean, self.most = other.mean, other.most
             return
@@ -87,7 +90,7 @@ def thin(
     if len(rows.at) > points:
         rows, finest = _bucketed(rows, first, step_s), max(finest, 2.5 * step_s)
     shown = _with_gaps(rows, finest, step_s)
-    return Points(header, columns_of(samples.gpus), shown.at, shown.mean, shown.most, count, step_s, lost)
+    return Points(header, columns_of(samples.gpus), shown.at, shown.mean, shown.most, shown.span, count, step_s, lost)
 
 
 def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header: Header) -> _Rows:
@@ -103,7 +106,9 @@ def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header:
             if column < len(MACHINE) and MACHINE[column].counted:
                 read = [None if one is None else one / span for one, span in zip(read, spans, strict=False)]
         values.append(read)
-    return _Rows(at, [1] * len(at), values, [list(column) for column in values])
+    # A gap is not a part of what the sample behind it stands for.
+    kept = [span if span <= header.longest_gap_s else header.every_s for span in spans[: len(at)]]
+    return _Rows(at, [1] * len(at), kept, values, [list(column) for column in values])
 
 
 def _minute_rows(records: Sequence[Record], columns: Columns, gpus: int) -> _Rows:
@@ -120,7 +125,7 @@ def _minute_rows(records: Sequence[Record], columns: Columns, gpus: int) -> _Row
             for place in places
         ]
 
-    return _Rows(at, weight, read(0), read(half))
+    return _Rows(at, weight, [float(record.values[5]) for record in records], read(0), read(half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ def _bucketed(rows: _Rows, first: float, step_s: float) -> _Rows:
         rows = _Rows(
             [rows.at[n] for n in order],
             [rows.weight[n] for n in order],
+            [rows.span[n] for n in order],
             [[column[n] for n in order] for column in rows.mean],
             [[column[n] for n in order] for column in rows.most],
         )
@@ -171,6 +177,7 @@ def _bucketed(rows: _Rows, first: float, step_s: float) -> _Rows:
     return _Rows(
         [(rows.at[begin] + rows.at[end - 1]) / 2 for begin, end in buckets],
         [sum(rows.weight[begin:end]) for begin, end in buckets],
+        [sum(rows.span[begin:end]) for begin, end in buckets],
         each(rows.mean, mean),
         each(rows.most, most),
     )
@@ -201,6 +208,7 @@ def _with_gaps(rows: _Rows, gap_s: float, step_s: float) -> _Rows:
     return _Rows(
         cut(rows.at, lambda n: rows.at[n - 1] + step_s),
         cut(rows.weight, lambda n: 0),
+        cut(rows.span, lambda n: 0.0),
         [cut(column, lambda n: None) for column in rows.mean],
         [cut(column, lambda n: None) for column in rows.most],
     )
