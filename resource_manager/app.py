@@ -51,7 +51,7 @@ async def build(
     token: str,
     poll_s: float,
     limits: SilenceLimits,
-    usage_days: int = 30,
+    usage_days: int = 366,
     clock: Clock | None = None,
     metrics_listen: str = "",
 ) -> RpcServer:
