@@ -76,5 +76,5 @@ async def build(
     if metrics is not None:
         from .metrics import NodeNumbers
 
-        NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission)
+        NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission, nodes=nodes.all)
     return server

@@ -60,6 +60,10 @@ class Nodes:
     def ids(self) -> list[str]:
         return sorted(self._nodes)
 
+    def all(self) -> list[Node]:
+        """As they are known now, in order of id."""
+        return [self._nodes[one] for one in self.ids()]
+
     def by_health(self) -> Mapping[NodeHealth, int]:
         """How many nodes are in each health."""
         return Counter(node.health_state.health for node in self._nodes.values())
