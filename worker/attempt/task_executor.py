@@ -100,6 +100,11 @@ class TaskExecutor:
             self._task.cancel()
         self._changed.set()
 
+    def warn(self, sentence: str) -> None:
+        """Tell its owner something about the running attempt: in its platform log, and as a job event."""
+        self._log_line(f"Warning: {sentence}")
+        self._report(AttemptEventKind.PROCESS_STARTED, notice=sentence)
+
     def extend(self, order: ExtendAttempt) -> bool:
         """Let it run longer. False: there is nothing to do. True: the caller stores the record, then nudges."""
         return self._limit.take(order)
@@ -503,7 +508,7 @@ class TaskExecutor:
         self.record.platform_log += platform_log_line(self._context.clock.now(), text)
         self._context.copier.set_platform_log(self.record.attempt, self.record.platform_log)
 
-    def _report(self, kind: AttemptEventKind) -> None:
+    def _report(self, kind: AttemptEventKind, *, notice: str = "") -> None:
         context, record = self._context, self.record
         if record.discarded:
             return
@@ -514,6 +519,7 @@ class TaskExecutor:
             incarnation=context.incarnation,
             at=context.clock.now(),
             generation=self.launch.generation,
+            notice=notice,
         )
         context.reports.submit(record.attempt, report)
 

@@ -86,9 +86,7 @@ def group_of(pid: int, hierarchies: Hierarchies, proc: Path = Path("/proc")) -> 
     return replace(group, own_network=own_network) if group.known or own_network else None
 
 
-def folders_of(
-    cgroup: Iterable[str], ours: Iterable[str], mounts: Mapping[str, tuple[str, str]]
-) -> dict[str, str]:
+def folders_of(cgroup: Iterable[str], ours: Iterable[str], mounts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """The folder of a process in each hierarchy, by controller. Pure.
 
     ``ours``: the same lines of this process. A group that both share is no container's, and is left out.
