@@ -65,6 +65,7 @@ class TaskExecutor:
         self._local_image: LocalImage | None = None  # not known after a restart of the Worker
         self._waits_for_lease = False
         self._rebooted = False  # its box is of another boot
+        self._notice = ""  # its owner was told last; in all reports, since a newer one replaces one that waits
         self._look_again = False  # soon, though nobody nudges
         self._alarm: Alarm | None = None
         self._container = AttemptContainer(context, record.attempt, self._changed, self._log_line)
@@ -103,7 +104,8 @@ class TaskExecutor:
     def warn(self, sentence: str) -> None:
         """Tell its owner something about the running attempt: in its platform log, and as a job event."""
         self._log_line(f"Warning: {sentence}")
-        self._report(AttemptEventKind.PROCESS_STARTED, notice=sentence)
+        self._notice = sentence
+        self._report(AttemptEventKind.PROCESS_STARTED)
 
     def extend(self, order: ExtendAttempt) -> bool:
         """Let it run longer. False: there is nothing to do. True: the caller stores the record, then nudges."""
@@ -508,7 +510,7 @@ class TaskExecutor:
         self.record.platform_log += platform_log_line(self._context.clock.now(), text)
         self._context.copier.set_platform_log(self.record.attempt, self.record.platform_log)
 
-    def _report(self, kind: AttemptEventKind, *, notice: str = "") -> None:
+    def _report(self, kind: AttemptEventKind) -> None:
         context, record = self._context, self.record
         if record.discarded:
             return
@@ -519,7 +521,7 @@ class TaskExecutor:
             incarnation=context.incarnation,
             at=context.clock.now(),
             generation=self.launch.generation,
-            notice=notice,
+            notice=self._notice,
         )
         context.reports.submit(record.attempt, report)
 
