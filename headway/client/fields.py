@@ -22,7 +22,7 @@ NULLABLE: Final = {
     "text": """checksum code discipline_set_by from_digest gpu_memory id image_digest image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
         reason_task refused shell state suggested_timeout task to_digest user working_dir""",
-    "object": "booked booking count gpus_booked last_good_run place preview problem reason result spec",
+    "object": "booked booking count gpus_booked last_good_run peak place preview problem reason result spec",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run enabled
@@ -45,7 +45,7 @@ FIRM: Final = {
         total_matching total_running total_waiting uid unmeasured used_bytes version""",
     "number": """at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before ends_by_at
         expires_at from_at gpu_hours keep_s memory_gib_hours modified_at placed_at pushed_at
-        registered_at seconds seen_at since_at slack_s submitted_at timeout_s to_at updated_at
+        registered_at seconds seen_at since_at slack_s span_s submitted_at timeout_s to_at updated_at
         used_at used_gpu_hours""",
     "object": """attempt conditions defaults env frameworks gpus job labels metadata most_ulimits needs phases
         resources scheduling shared_with task tasks_by_state terms total ulimits user""",

@@ -52,6 +52,7 @@ def problems(config: HeadwayConfig) -> Iterator[Problem]:
     """Everything that does not go together; `pointer` is the key, the message reads on after it."""
     yield from _leases(config)
     yield from _disks(config)
+    yield from _samples(config)
     yield from _doors(config)
     yield from _numbers(config)
     yield from _policy(config)
@@ -94,6 +95,21 @@ def _disks(config: HeadwayConfig) -> Iterator[Problem]:
         yield Problem(
             "worker.image_disk_low",
             f"is {worker.image_disk_low:g}; it must not be above image_disk_high ({worker.image_disk_high:g})",
+        )
+
+
+def _samples(config: HeadwayConfig) -> Iterator[Problem]:
+    worker = config.worker
+    if worker.gpu_idle_mode != "off" and not worker.sample_every_s:
+        yield Problem(
+            "worker.gpu_idle_mode",
+            f"is {worker.gpu_idle_mode}, which needs samples: set sample_every_s to 1, say, or gpu_idle_mode to off",
+        )
+    elif worker.gpu_idle_mode != "off" and worker.gpu_idle_for_s < 8 * worker.sample_every_s:
+        yield Problem(
+            "worker.gpu_idle_for_s",
+            f"is {worker.gpu_idle_for_s:g}; it must be at least eight times sample_every_s "
+            f"({worker.sample_every_s:g}), or few readings would decide",
         )
 
 

@@ -58,6 +58,7 @@ from .cluster import (
     Queue,
     QueueEntry,
     Scheduling,
+    UsagePeak,
     UsagePoint,
 )
 from .events import (
@@ -242,6 +243,7 @@ __all__ = [
     "TokenCreate",
     "TokenCreated",
     "TokenList",
+    "UsagePeak",
     "UsagePoint",
     "UsedBy",
     "User",

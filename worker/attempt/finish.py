@@ -19,6 +19,7 @@ from ..box import EndRecord, Stream
 from ..logs.copier import CopyJob
 from ..model import AttemptRecord, AttemptStage, EndDecision, LaunchAttempt
 from ..ports import EngineUnavailable
+from ..sampling.sampler import Measured
 from . import late_sentences
 from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
@@ -94,6 +95,9 @@ class AttemptFinish:
         if job is not None and job.spools and not await context.copier.wait(record.attempt, context.limits.copy_s):
             log.warning("attempt.logs_late", attempt=str(record.attempt), reason=job.problem)
             await self._warn_of_log(job)
+        measured = Measured()
+        if context.sampler is not None:
+            measured = await context.sampler.finish(record.attempt, self._launch.gpu_uuids)
         report = wire.report(
             record,
             decision.kind.value,
@@ -102,7 +106,8 @@ class AttemptFinish:
             at=now,
             generation=self._launch.generation,
             decision=decision,
-            peak_memory_bytes=end.peak_memory_bytes if end else None,
+            peak_memory_bytes=end.peak_memory_bytes if end else measured.peak_memory_bytes,
+            use=measured.use,
             stdout_bytes=end.stdout_bytes if end else 0,
             stderr_bytes=end.stderr_bytes if end else 0,
             dropped_bytes=end.dropped_bytes if end else 0,
@@ -146,6 +151,8 @@ class AttemptFinish:
                 works.create_task(self._copy_logs())
         else:
             await self._copy_logs()
+        if context.sampler is not None:
+            await context.sampler.copied(record.attempt)
         # Only the memory stays that the attempt was here.
         record.stage = AttemptStage.DONE
         record.launch, record.platform_log, record.end_report = b"", b"", None

@@ -711,7 +711,8 @@ export interface paths {
         };
         /**
          * Get Node Usage
-         * @description Readings over time.
+         * @description Readings over time. What reaches back an hour has single readings, a day means of minutes, more those of hours.
+         *     Each mean has its peak beside it.
          */
         get: operations["get_node_usage"];
         put?: never;
@@ -2261,7 +2262,7 @@ export interface components {
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_failed" | "node_lost" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -2982,7 +2983,7 @@ export interface components {
             cursor: string;
             /**
              * Kind
-             * @description submitted · started · task_ended · ended · cancel_asked · retried · held · released · removed · gap
+             * @description submitted · started · task_ended · task_warned · ended · cancel_asked · retried · held · released · removed · gap
              */
             kind: string;
             /** At */
@@ -3041,6 +3042,12 @@ export interface components {
              * @default 0
              */
             tasks: number;
+            /**
+             * Sentence
+             * @description what a `task_warned` says
+             * @default
+             */
+            sentence: string;
         };
         /** JobEventList */
         JobEventList: {
@@ -3065,7 +3072,7 @@ export interface components {
          * @description What happened to a job, or to one task of it.
          * @enum {string}
          */
-        JobEventWord: "submitted" | "started" | "task_ended" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
+        JobEventWord: "submitted" | "started" | "task_ended" | "task_warned" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
         /**
          * JobFile
          * @description A job file; docs/interfaces.md says what each field means.
@@ -3746,8 +3753,17 @@ export interface components {
         };
         /** NodeUsage */
         NodeUsage: {
-            /** Points */
+            /**
+             * Points
+             * @description oldest first; without those times of which nothing is known
+             */
             points: components["schemas"]["UsagePoint"][];
+            /**
+             * Span S
+             * @description what was read: 0: single readings, kept for an hour; 60: means of minutes, for a day; 3600: of hours, for a year
+             * @default 0
+             */
+            span_s: number;
         };
         /** OwnSession */
         OwnSession: {
@@ -5184,20 +5200,48 @@ export interface components {
             rows_in_all: number;
             total: components["schemas"]["UsageSums"];
         };
-        /** UsagePoint */
-        UsagePoint: {
-            /** At */
-            at: number;
+        /**
+         * UsagePeak
+         * @description The greatest value of each reading over a span of time; of what is free the least.
+         */
+        UsagePeak: {
             /** Cpus Used */
             cpus_used: number | null;
             /** Memory Used Bytes */
             memory_used_bytes: number | null;
             /** Disk Free Bytes */
             disk_free_bytes: number | null;
-            /** Live Attempts */
+            /** Gpus */
+            gpus: components["schemas"]["Gpu"][];
+        };
+        /** UsagePoint */
+        UsagePoint: {
+            /**
+             * At
+             * @description of a reading; of means the middle of their time
+             */
+            at: number;
+            /**
+             * Span S
+             * @description the time of which these are means; 0: a single reading
+             * @default 0
+             */
+            span_s: number;
+            /** Cpus Used */
+            cpus_used: number | null;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Disk Free Bytes */
+            disk_free_bytes: number | null;
+            /**
+             * Live Attempts
+             * @description the most at one moment
+             */
             live_attempts: number;
             /** Gpus */
             gpus: components["schemas"]["Gpu"][];
+            /** @description null: a single reading */
+            peak: components["schemas"]["UsagePeak"] | null;
         };
         /** UsageRow */
         UsageRow: {
@@ -6873,11 +6917,16 @@ export interface operations {
     get_node_usage: {
         parameters: {
             query?: {
-                /** @description epoch seconds; default: the last hour */
+                /** @description epoch seconds; default: an hour before `until` */
                 since?: number;
                 /** @description epoch seconds; default: now */
                 until?: number;
+                /** @description at most so many, each the mean of its time; default: 500 */
+                points?: number | null;
+                /** @description an older name of `points` */
                 max_points?: number;
+                /** @description `csv`: a line for each point */
+                format?: "json" | "csv";
             };
             header?: never;
             path: {
@@ -6894,6 +6943,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeUsage"];
+                    "text/csv": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
