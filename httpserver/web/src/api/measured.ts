@@ -1,5 +1,5 @@
 /** What attempts and machines used over time. Points that are new are asked for by themselves, while somebody sees them. */
-import { type QueryClient, type UseQueryResult, keepPreviousData, useQuery } from "@tanstack/react-query";
+import { type UseQueryResult, keepPreviousData, useQuery } from "@tanstack/react-query";
 
 import { type Efficiency, type MetricsAnswer, fromMetrics } from "../domain/metrics";
 import { fromUsage } from "../domain/node-usage";
@@ -15,6 +15,8 @@ export const POINTS = 600;
 /** More than these in one picture are asked for anew, thinned. */
 const MOST_POINTS = 3 * POINTS;
 export const LIVE_MS = 2000;
+/** How often all of it is asked for, with its sums, while it runs. */
+const WHOLE_MS = 60_000;
 /** What an attempt measured last comes to the shared folder a while after its end. */
 const LAST_COMES_MS = 10_000;
 const LAST_COMES_WITHIN_S = 90;
@@ -22,19 +24,17 @@ const LAST_COMES_WITHIN_S = 90;
 export interface AttemptMeasured {
   readonly measured: Measured;
   readonly efficiency: Efficiency | null;
-  /** Records that could not be read. */
-  readonly lost: number;
   /** Why there is nothing, or what is missing; empty: all is there. */
   readonly sentence: string;
   /** Its GPUs are only pretended. */
   readonly simulated: boolean;
+  /** When all of it was asked for, in ms. */
+  readonly askedAt: number;
 }
 
 /** After /api/v1. */
 export const metricsAddress = (job: string, task: string, number: number): string =>
   `/jobs/${encodeURIComponent(job)}/tasks/${encodeURIComponent(task)}/attempts/${number}/metrics`;
-
-const known = <T>(client: QueryClient, key: readonly unknown[]): T | undefined => client.getQueryData<T>(key);
 
 export function useAttemptMeasured(of: {
   readonly job: string;
@@ -69,16 +69,19 @@ export function useAttemptMeasured(of: {
       const told = (answer: MetricsAnswer): AttemptMeasured => ({
         measured: fromMetrics(answer),
         efficiency: answer.efficiency,
-        lost: answer.lost,
         sentence: answer.sentence,
         simulated: answer.gpus.some((gpu) => gpu.simulated),
+        askedAt: Date.now(),
       });
       if (zoom !== null) return told(await ask({ since: zoom.from, until: zoom.to }));
-      const old = known<AttemptMeasured>(client, queryKey);
+      const old = client.getQueryData<AttemptMeasured>(queryKey);
       const last = old?.measured.at.at(-1);
-      if (!live || old === undefined || last === undefined || old.measured.at.length > MOST_POINTS) return told(await ask({}));
+      const stale = old === undefined || last === undefined || old.measured.at.length > MOST_POINTS || Date.now() - old.askedAt > WHOLE_MS;
+      if (!live || stale) return told(await ask({}));
       const fresh = told(await ask({ since: last }));
-      return { ...fresh, measured: joined(old.measured, fresh.measured) };
+      // Sums and asked against used are told of the whole alone.
+      const sentence = fresh.measured.at.length > 0 ? fresh.sentence : old.sentence;
+      return { ...old, sentence, measured: joined(old.measured, fresh.measured) };
     },
   });
 }
@@ -107,12 +110,12 @@ export function useNodeMeasured(id: string, span: Span, zoom: Range | null): Use
       const ask = async (query: { readonly since?: number; readonly until?: number }): Promise<Measured> =>
         fromUsage(
           (await body(
-            api.GET("/api/v1/nodes/{id}/usage", { params: { path: { id }, query: { max_points: POINTS, ...query } }, signal }),
+            api.GET("/api/v1/nodes/{id}/usage", { params: { path: { id }, query: { points: POINTS, ...query } }, signal }),
           )) as NodeUsage,
         );
       if (zoom !== null) return { measured: await ask({ since: zoom.from, until: zoom.to }), whole: zoom };
       const now = Date.now() / 1000;
-      const old = known<NodeMeasured>(client, queryKey);
+      const old = client.getQueryData<NodeMeasured>(queryKey);
       const last = old?.measured.at.at(-1);
       // The server's clock may be ahead of the reader's.
       const told = (measured: Measured): NodeMeasured => {

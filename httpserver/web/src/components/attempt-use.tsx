@@ -2,6 +2,7 @@ import { useContext, useState } from "react";
 
 import type { Attempt } from "../api/client";
 import { metricsAddress, useAttemptMeasured } from "../api/measured";
+import type { Efficiency } from "../domain/metrics";
 import type { Range } from "../domain/series";
 import { Sentence } from "./basics";
 import { Charts } from "./charts";
@@ -21,6 +22,10 @@ export function AttemptUse({ job, task, attempt }: { job: string; task: string; 
   const [first, last] = [at[0], at.at(-1)];
   // A part that is looked at closely says nothing of the whole.
   if (zoom === null && !asked.isPlaceholderData && first !== undefined && last !== undefined && (whole?.from !== first || whole.to !== last)) setWhole({ from: first, to: last });
+  // A part has no card of its own.
+  const [card, setCard] = useState<Efficiency | null>(null);
+  const fresh = asked.data?.efficiency ?? null;
+  if (fresh !== null && fresh !== card) setCard(fresh);
   if (!started) return ended ? null : <p className="facts">What it uses is shown here once its program runs.</p>;
   return (
     <section className="attempt-use" aria-label={`What attempt ${attempt.number} used`}>
@@ -30,17 +35,10 @@ export function AttemptUse({ job, task, attempt }: { job: string; task: string; 
       <Trouble of={asked} />
       {asked.data !== undefined && shows(asked) && (
         <>
-          {asked.data.efficiency !== null && <EfficiencyCard of={asked.data.efficiency} />}
-          {asked.data.sentence && (
+          {card !== null && <EfficiencyCard of={card} />}
+          {(asked.data.sentence || whole === null) && (
             <p className={whole === null ? "empty" : "note"}>
-              <Sentence text={asked.data.sentence} />
-            </p>
-          )}
-          {whole === null && !asked.data.sentence && (
-            <p className="empty">
-              {ended
-                ? "Nothing was measured. An attempt that ends within a few seconds has no readings, and an admin can turn them off."
-                : "Nothing is measured yet. The first readings come a few seconds after its program starts."}
+              <Sentence text={asked.data.sentence || "Nothing was measured."} />
             </p>
           )}
           {whole !== null && (
@@ -57,7 +55,6 @@ export function AttemptUse({ job, task, attempt }: { job: string; task: string; 
               .
             </Charts>
           )}
-          {asked.data.lost > 0 && <p className="note">Some readings could not be read ({asked.data.lost}): their file is damaged. What is readable is shown.</p>}
         </>
       )}
     </section>

@@ -1,40 +1,16 @@
 /** What an attempt measured, as the charts draw it. */
+import type { components } from "../api/generated/schema";
 import { span } from "./format";
-import { type Column, type Measured, type Values, gpuKey, told, usualStep } from "./series";
+import { type Column, type Measured, gpuKey, told, usualStep } from "./series";
 
+type AttemptMetrics = components["schemas"]["AttemptMetrics"];
 /** The answer, as far as it matters here. */
-export interface MetricsAnswer {
-  /** Why there is nothing, or what is missing; empty: all is there. */
-  readonly sentence: string;
-  /** Between two points. */
-  readonly step_s: number | null;
-  readonly lost: number;
-  readonly gpus: readonly { readonly uuid: string; readonly model: string; readonly simulated: boolean }[];
-  readonly at: readonly number[];
-  readonly columns: readonly {
-    readonly name: string;
-    /** Its place in `gpus`; null: of the attempt as a whole. */
-    readonly gpu: number | null;
-    readonly mean: Values;
-    readonly max: Values;
-  }[];
-  readonly efficiency: Efficiency | null;
-}
-
-export interface Asked {
-  readonly resource: string;
-  readonly unit: string;
-  readonly asked: number;
-  readonly used: number;
-  readonly share: number;
-  readonly sentence: string;
-}
-
-export interface Efficiency {
-  readonly final: boolean;
-  readonly rows: readonly Asked[];
-  readonly sentences: readonly string[];
-}
+export type MetricsAnswer = Pick<AttemptMetrics, "sentence" | "step_s" | "efficiency" | "at"> & {
+  readonly gpus: readonly Pick<AttemptMetrics["gpus"][number], "uuid" | "model" | "simulated">[];
+  readonly columns: readonly Omit<AttemptMetrics["columns"][number], "unit">[];
+};
+export type Asked = components["schemas"]["Asked"];
+export type Efficiency = components["schemas"]["Efficiency"];
 
 const keyOf: { readonly [name: string]: string } = {
   cpu_used: "cpu",

@@ -4,15 +4,13 @@ import { type Column, GPU_PLOTS, type GpuName, type Measured, type Values, gpuKe
 
 type Point = components["schemas"]["UsagePoint"];
 type Readings = Pick<Point, "cpus_used" | "memory_used_bytes" | "disk_free_bytes" | "gpus">;
-/** A mean has the time that it is of, and its peak. */
-type Rolled = Point & { readonly span_s?: number; readonly peak?: Readings | null };
 
-export function fromUsage({ points }: { readonly points: readonly Rolled[] }): Measured {
+export function fromUsage({ points }: { readonly points: readonly Point[] }): Measured {
   const at = points.map((point) => point.at);
   const usual = usualStep(at);
   const peaks = points.some((point) => point.peak != null);
   const column = (read: (of: Readings) => number | null | undefined, edge: "most" | "least"): Column => {
-    const all = (pick: (point: Rolled) => Readings): Values => points.map((point) => read(pick(point)) ?? null);
+    const all = (pick: (point: Point) => Readings): Values => points.map((point) => read(pick(point)) ?? null);
     const mean = all((point) => point);
     return peaks ? { mean, [edge]: all((point) => point.peak ?? point) } : { mean };
   };

@@ -69,7 +69,6 @@ const answer: MetricsAnswer = {
     { name: "network_sent_bytes_per_s", gpu: null, mean: [1024, 0], max: [1024, 0] },
     { name: "of a later version", gpu: null, mean: [1, 1], max: [1, 1] },
   ],
-  lost: 0,
   efficiency: null,
 };
 
