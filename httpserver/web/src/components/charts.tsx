@@ -185,7 +185,7 @@ export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps)
         Drag over a chart to zoom in; a double click shows the whole time. Times are by your clock ({zone(new Date(to * 1000))}).
         {thinned && " Where a point stands for a span of time, the line is its mean and the shade reaches to its extreme."} A line is broken where nothing was measured.{children}
       </p>
-      <Numbers all={all} plots={plots} range={range} />
+      <Numbers all={all} plots={drawn} range={range} />
     </div>
   );
 }

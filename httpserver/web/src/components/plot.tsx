@@ -14,7 +14,7 @@ export interface Palette {
 }
 
 const HEIGHT = 150;
-const WORDS_WIDTH = 66;
+const WORDS_WIDTH = 74;
 const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
 /** A shorter drag is a click. */
 const LEAST_DRAG = 5;
