@@ -88,8 +88,8 @@ export function useAttemptMeasured(of: {
 
 export const SPANS = { hour: 3600, day: 86_400, week: 7 * 86_400, year: 365 * 86_400 } as const;
 export type Span = keyof typeof SPANS;
-/** How often new points are asked for: the last hour is in seconds, the others are not. */
-const NODE_MS: Record<Span, number> = { hour: LIVE_MS, day: 60_000, week: 300_000, year: 600_000 };
+/** How often new points are asked for: a machine is read some times a minute, means come more seldom. */
+const NODE_MS: Record<Span, number> = { hour: 5000, day: 60_000, week: 300_000, year: 600_000 };
 
 export interface NodeMeasured {
   readonly measured: Measured;

@@ -117,6 +117,7 @@ test("one GPU is hidden and shown in all charts, and the cursor reads values", a
   await until(() => expect(charts.length).toBe(2));
   await press(button("GPU 1: A100 · GPU-99999999"));
   expect(charts[1]?.series.map((one) => one.show)).toEqual([true, true, true, false, false]);
+  await act(async () => document.querySelector(".plot")?.dispatchEvent(new MouseEvent("mousemove", { bubbles: true })));
   await act(async () => charts[0]?.options.hooks.setCursor[0]?.({ cursor: { idx: 1 }, data: [[100, 101, 102]] }));
   expect(document.querySelector<HTMLInputElement>("input[type=range]")?.value).toBe("1");
   expect(document.querySelector(".plot-values")?.textContent).toContain("1.5");

@@ -1,4 +1,4 @@
-import { type ReactNode, useCallback, useEffect, useId, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 
 import {
   type Measured,
@@ -64,6 +64,8 @@ export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps)
   const group = useId();
   const palette = usePalette();
   const [moment, setMoment] = useState<number | null>(null);
+  /** Whether a pointer is over the charts, and says the moment. */
+  const pointing = useRef(false);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const all = useMemo(() => withGaps(measured), [measured]);
   const plots = useMemo(() => plotsOf(all), [all]);
@@ -78,7 +80,6 @@ export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps)
 
   const zoomTo = useCallback(
     (wanted: Range | null): void => {
-      setMoment(null);
       if (wanted === null) {
         onZoom(null);
         return;
@@ -96,10 +97,17 @@ export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps)
   const index = moment === null ? last : Math.min(Math.max(nearest(all.at, moment), first), last);
   const at = all.at[index];
   const pick = (to: number): void => {
-    const picked = all.at[to] ?? null;
-    setMoment(picked);
-    pointAt(group, picked);
+    pointing.current = false;
+    setMoment(all.at[to] ?? null);
   };
+  // What keys have picked stays below the cursor while points come; a pointer stays where it is, whatever is below.
+  useEffect(() => {
+    // After the charts have drawn what is new.
+    if (!pointing.current) queueMicrotask(() => pointAt(group, moment));
+  }, [group, moment, all, range]);
+  const point = useCallback((below: number | null): void => {
+    if (pointing.current) setMoment(below);
+  }, []);
   const middle = moment ?? (from + to) / 2;
   const thinned = drawn.some((plot) => plot.lines.some((line) => line.column.most !== undefined || line.column.least !== undefined));
 
@@ -159,7 +167,16 @@ export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps)
             GPU: {gpuName(gpu)}
           </p>
         ))}
-      <div className="plots">
+      <div
+        className="plots"
+        onMouseMoveCapture={() => {
+          pointing.current = true;
+        }}
+        onMouseLeave={() => {
+          pointing.current = false;
+          setMoment(null);
+        }}
+      >
         {drawn.map((plot) => (
           <figure className="plot" key={plot.key}>
             <figcaption>
@@ -175,7 +192,7 @@ export function Charts({ measured, whole, zoom, onZoom, children }: ChartsProps)
               group={group}
               label={labels.get(plot.key) ?? plot.title}
               onZoom={zoomTo}
-              onMoment={setMoment}
+              onMoment={point}
             />
           </figure>
         ))}
