@@ -3,12 +3,15 @@ import { useContext, useState } from "react";
 import type { Attempt } from "../api/client";
 import { metricsAddress, useAttemptMeasured } from "../api/measured";
 import type { Efficiency } from "../domain/metrics";
-import type { Range } from "../domain/series";
+import { type Range, roomy } from "../domain/series";
 import { Sentence } from "./basics";
 import { Charts } from "./charts";
 import { EfficiencyCard } from "./efficiency";
 import { JobGone } from "./job-notes";
 import { Trouble, shows } from "./kept-answer";
+
+/** So much time the charts show at least. */
+const LEAST_S = 10;
 
 /** What an attempt used, live and after. */
 export function AttemptUse({ job, task, attempt }: { job: string; task: string; attempt: Attempt }) {
@@ -21,7 +24,10 @@ export function AttemptUse({ job, task, attempt }: { job: string; task: string; 
   const at = asked.data?.measured.at ?? [];
   const [first, last] = [at[0], at.at(-1)];
   // A part that is looked at closely says nothing of the whole.
-  if (zoom === null && !asked.isPlaceholderData && first !== undefined && last !== undefined && (whole?.from !== first || whole.to !== last)) setWhole({ from: first, to: last });
+  if (zoom === null && !asked.isPlaceholderData && first !== undefined && last !== undefined) {
+    const seen = roomy({ from: first, to: last }, LEAST_S);
+    if (whole?.from !== seen.from || whole.to !== seen.to) setWhole(seen);
+  }
   // A part has no card of its own.
   const [card, setCard] = useState<Efficiency | null>(null);
   const fresh = asked.data?.efficiency ?? null;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { type MetricsAnswer, amount, fromMetrics, resourceName } from "./metrics";
 import { fromUsage } from "./node-usage";
-import { type Measured, NOTHING, closer, gpuKey, gpuName, isMeasured, joined, momentIn, nearest, plotsOf, sentence, since, summary, ticks, told, wider, withGaps } from "./series";
+import { type Measured, NOTHING, closer, gpuKey, gpuName, isMeasured, joined, momentIn, nearest, plotsOf, roomy, sentence, since, summary, ticks, told, wider, withGaps } from "./series";
 
 const of = (at: number[], mean: (number | null)[], most?: (number | null)[]): Measured => ({
   ...NOTHING,
@@ -122,6 +122,11 @@ test("a machine's history: means with their peaks, and of what is free the least
   expect(measured.columns["disk_free"]).toEqual({ mean: [100, 90], least: [80, 90] });
   expect(measured.columns[gpuKey("GPU-a", "utilisation")]).toEqual({ mean: [0.5, 0.5], most: [1, 0.5] });
   expect(measured.gpus).toEqual([{ uuid: "GPU-a", model: "T4", index: 0 }]);
+});
+
+test("a point alone has room around it", () => {
+  expect(roomy({ from: 7, to: 7 }, 10)).toEqual({ from: 2, to: 12 });
+  expect(roomy({ from: 0, to: 60 }, 10)).toEqual({ from: 0, to: 60 });
 });
 
 test("the nearest point to a moment", () => {

@@ -286,6 +286,12 @@ export function ticks(splits: readonly number[], step: number): string[] {
   });
 }
 
+/** With so much time at least: a point alone stands in the middle. */
+export function roomy({ from, to }: Range, least: number): Range {
+  const missing = Math.max(0, least - (to - from)) / 2;
+  return { from: from - missing, to: to + missing };
+}
+
 /** Half of it, around a moment; never less than a few points. */
 export function closer(range: Range, around: number, least: number): Range {
   const width = Math.max(least, (range.to - range.from) / 2);
