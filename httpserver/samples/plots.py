@@ -72,7 +72,7 @@ def svg(points: Points, title: str, sentence: str = "") -> str:
         for number, name in enumerate(names):
             x, y = _LEFT + (_WIDTH - _LEFT - _RIGHT) / 2 * (number % 2), legend + _LEGEND_ROW * (number // 2)
             out.append(f'<line x1="{x:.0f}" y1="{y - 4:.0f}" x2="{x + 20:.0f}" y2="{y - 4:.0f}" {_stroke(number)}/>')
-            out.append(_words(x + 26, y, name, most=52))
+            out.append(_words(x + 26, y, name, most=46))
     return "\n".join([*out, "</svg>\n"])
 
 
