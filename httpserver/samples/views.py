@@ -194,7 +194,7 @@ def _csv(names: list[str], rows: Iterable[tuple[float, list[Any]]]) -> Iterator[
     """Nothing in it comes from a person, so no cell needs quotes."""
     lines = [",".join(["at", "time", *names])]
     for at, values in rows:
-        time = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         lines.append(",".join([f"{at:.3f}", time, *(_cell(value) for value in values)]))
         if len(lines) >= _LINES_AT_ONCE:
             yield ("\r\n".join(lines) + "\r\n").encode()
