@@ -1,4 +1,4 @@
-"""What it costs to sample an attempt with 8 GPUs every second, with the real bindings on the tests' stand-in library."""
+"""What sampling an attempt with 8 GPUs every second costs, by the real bindings on the tests' stand-in library."""
 
 from __future__ import annotations
 

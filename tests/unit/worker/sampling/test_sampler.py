@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.ids import AttemptId
 from headway.samples.model import Header, Sample
 from headway.samples.reading import read_all
 from tests.support.clock import FakeClock
@@ -21,6 +22,7 @@ from worker.logs.copier import LogCopier
 from worker.model import AttemptRecord, AttemptStage, AttemptTimes
 from worker.ports import ContainerCounters, GpuInventory, GpuReading
 from worker.sampling import recording as recordings
+from worker.sampling import sampler as sampling
 from worker.sampling.idle_rule import IdleMode, IdleRule, IdleStep
 from worker.sampling.reader import SamplesReader
 from worker.sampling.sampler import IdleNews, Measured, Sampler, Watched
@@ -161,6 +163,42 @@ async def test_nothing_is_written_of_an_attempt_that_has_ended(world: World) -> 
     await world.sampler.finish(ATTEMPT)
     await world.run(3)
     assert len(world.samples()) == 3
+
+
+async def test_an_end_in_the_middle_of_a_round_loses_nothing(world: World) -> None:
+    await world.run(3)
+    counters, going, reached = world.runtime.counters, threading.Event(), threading.Event()
+
+    def slow(attempt: AttemptId) -> ContainerCounters | None:
+        reached.set()
+        going.wait(10)
+        return counters(attempt)
+
+    world.runtime.counters = slow  # type: ignore[method-assign]
+    await world.clock.advance(1.0)
+    looking = asyncio.create_task(world.sampler.round())
+    await eventually(reached.is_set, every_s=0.001)
+    ending = asyncio.create_task(world.sampler.finish(ATTEMPT))
+    await asyncio.sleep(0.05)
+    going.set()
+    measured = await ending
+    await looking
+    assert measured.use is not None
+    assert len(world.samples()) == 4
+
+
+async def test_a_disk_that_hangs_costs_an_attempt_its_sums_and_not_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.run(3)
+    monkeypatch.setattr(sampling, "_WRITE_S", 0.05)
+    going = threading.Event()
+    world.runtime.counters = lambda attempt: going.wait(10) and None  # type: ignore[method-assign]
+    looking = asyncio.create_task(world.sampler.round())
+    await asyncio.sleep(0.02)
+    assert await asyncio.wait_for(world.sampler.finish(ATTEMPT), 2) == Measured()
+    going.set()
+    await looking
 
 
 async def test_a_container_that_is_gone_leaves_no_samples_without_values(world: World) -> None:
