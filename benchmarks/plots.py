@@ -33,8 +33,8 @@ _HEADER = Header(tuple(GpuIdentity(f"GPU-{n}", "NVIDIA A100", 80 << 30) for n in
 
 def plots() -> Iterator[Figure]:
     """Writes a day of samples, then asks for points and pictures of it, opening the files each time."""
-    with tempfile.TemporaryDirectory(prefix="hwb") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="hwb") as place:
+        folder = Path(place)
         kept = _write(folder)
         yield Figure(f"an hour of {GPUS} GPUs, one sample a second", kept / 1e6, "MB", HOUR_GOAL_MB)
         hour = _BEGAN + 40_000, _BEGAN + 43_600

@@ -122,7 +122,7 @@ def plot_lines(found: Any) -> Iterator[str]:
     """A line for each column that was measured: mean, maximum, and how it went."""
     gpus = found.rows("gpus")
     last: int | None = None
-    yield f"{'':<16}{'MEAN':>10}{'MOST':>10}"
+    yield f"{'':<16}{'MEAN':>12}{'MOST':>12}"
     for column in found.rows("columns"):
         gpu, means = column.get("gpu"), [value for value in column["mean"] if value is not None]
         if not means or column["name"] not in _SHOWN:
@@ -134,7 +134,7 @@ def plot_lines(found: Any) -> Iterator[str]:
         most = max(value for value in (*column["max"], *means) if value is not None)
         mean, top = (_written(value, column["unit"]) for value in (sum(means) / len(means), most))
         name = ("  " if gpu is not None else "") + _SHOWN[column["name"]]
-        yield f"{name:<16}{mean:>10}{top:>10}  {spark(column['mean'], 1.0 if column['unit'] == 'share' else 0.0)}"
+        yield f"{name:<16}{mean:>12}{top:>12}  {spark(column['mean'], 1.0 if column['unit'] == 'share' else 0.0)}"
 
 
 def card_lines(found: Any) -> Iterator[str]:

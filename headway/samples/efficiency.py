@@ -117,10 +117,10 @@ def _rows(asked: Request, used: Used) -> list[Row]:
         text = f"It ran {round_duration(used.run_s)} of {round_duration(asked.timeout_s)}."
         rows.append(Row("time", "seconds", asked.timeout_s, used.run_s, text))
     if used.cpus is not None and asked.cpus > 0:
-        text = f"{used.cpus:.1f} of {_cpus(asked.cpus)} were busy on average."
+        text = f"On average it used {used.cpus:.1f} of {_cpus(asked.cpus)}."
         rows.append(Row("cpus", "cpus", asked.cpus, used.cpus, text))
     if used.peak_memory_bytes is not None and asked.memory_bytes > 0:
-        text = f"At most {round_size(used.peak_memory_bytes)} of {round_size(asked.memory_bytes)} were in use."
+        text = f"It used {round_size(used.peak_memory_bytes)} of {round_size(asked.memory_bytes)} at most."
         rows.append(Row("memory", "bytes", asked.memory_bytes, used.peak_memory_bytes, text))
     if (mean := _mean_utilisation(used.gpus)) is not None:
         which = "Its GPU was" if len(used.gpus) == 1 else f"Its {len(used.gpus)} GPUs were"
@@ -130,7 +130,7 @@ def _rows(asked: Request, used: Used) -> list[Row]:
         most = max(gpu.peak_memory_used_bytes or 0 for gpu in peaks)
         room = asked.gpu_memory_bytes or min(gpu.memory_bytes for gpu in peaks)
         if room > 0:
-            text = f"At most {round_size(most)} of {round_size(room)} of a GPU's memory were in use."
+            text = f"It used {round_size(most)} of {round_size(room)} of a GPU's memory at most."
             rows.append(Row("gpu_memory", "bytes", room, most, text))
     return rows
 
@@ -156,7 +156,7 @@ def _suggested(asked: Request, used: Used, outcome: Outcome) -> tuple[Suggested,
             memory = _round_memory(used.peak_memory_bytes * _MEMORY_ROOM)
             if memory <= asked.memory_bytes * _WORTH_IT:
                 wish = replace(wish, memory_bytes=memory)
-                said.append(f"{round_size(memory)} of memory are enough.")
+                said.append(f"Memory of {round_size(memory)} is enough.")
     busy = max((value for value in (used.cpus, used.peak_cpus) if value is not None), default=None)
     if busy is not None:
         cpus = _round_cpus(busy * _CPU_ROOM)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..model.gpu_readings import READINGS
-from .layout import Columns, decoded
+from .layout import Columns, decoded_all
 from .model import MACHINE, Column, Header, columns_of
 from .reading import Record, SampleFile
 
@@ -102,7 +102,7 @@ def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header:
         read: Values = [None] * len(at)
         if place is not None and table:
             code = place.code
-            read = [decoded(value, code) for value in table[place.number]]
+            read = decoded_all(table[place.number], code)
             if column < len(MACHINE) and MACHINE[column].counted:
                 read = [None if one is None else one / span for one, span in zip(read, spans, strict=False)]
         values.append(read)
@@ -121,8 +121,7 @@ def _minute_rows(records: Sequence[Record], columns: Columns, gpus: int) -> _Row
 
     def read(begin: int) -> list[Values]:
         return [
-            [None] * len(at) if place is None else [decoded(value, "f") for value in table[begin + place.number]]
-            for place in places
+            [None] * len(at) if place is None else decoded_all(table[begin + place.number], "f") for place in places
         ]
 
     return _Rows(at, weight, [float(record.values[5]) for record in records], read(0), read(half))
@@ -159,27 +158,31 @@ def _bucketed(rows: _Rows, first: float, step_s: float) -> _Rows:
             [[column[n] for n in order] for column in rows.most],
         )
     buckets = list(_buckets(rows.at, first, step_s))
-    even = len(set(rows.weight)) == 1
+    # Most points stand for samples of one weight: only where minutes and samples meet do they differ.
+    parts = [(begin, end, len(set(rows.weight[begin:end])) == 1) for begin, end in buckets]
 
     def mean(values: Values, begin: int, end: int) -> float | None:
-        if even:
-            some = [value for value in values[begin:end] if value is not None]
-            return sum(some) / len(some) if some else None
         pairs = [(v, w) for v, w in zip(values[begin:end], rows.weight[begin:end], strict=True) if v is not None]
         return sum(v * w for v, w in pairs) / sum(w for _, w in pairs) if pairs else None
 
-    def most(values: Values, begin: int, end: int) -> float | None:
-        return max((value for value in values[begin:end] if value is not None), default=None)
+    def means(values: list[Any]) -> Values:
+        whole = None not in values
+        return [
+            sum(values[begin:end]) / (end - begin) if even and whole else mean(values, begin, end)
+            for begin, end, even in parts
+        ]
 
-    def each(columns: list[Values], of: Callable[[Values, int, int], float | None]) -> list[Values]:
-        return [[of(values, begin, end) for begin, end in buckets] for values in columns]
+    def maxima(values: list[Any]) -> Values:
+        if None not in values:
+            return [max(values[begin:end]) for begin, end in buckets]
+        return [max((v for v in values[begin:end] if v is not None), default=None) for begin, end in buckets]
 
     return _Rows(
         [(rows.at[begin] + rows.at[end - 1]) / 2 for begin, end in buckets],
         [sum(rows.weight[begin:end]) for begin, end in buckets],
         [sum(rows.span[begin:end]) for begin, end in buckets],
-        each(rows.mean, mean),
-        each(rows.most, most),
+        [means(values) for values in rows.mean],
+        [maxima(values) for values in rows.most],
     )
 
 

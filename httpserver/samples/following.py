@@ -77,12 +77,12 @@ class SampleFollowing:
         queue: asyncio.Queue[str | None] = asyncio.Queue(_QUEUED)
         pump = asyncio.create_task(self._pump(found, since, queue), name="samples pump")
         try:
-            while still_allowed():
+            while True:
                 try:
                     text = await asyncio.wait_for(queue.get(), _ALIVE_S)
                 except TimeoutError:
                     text = ": alive\n\n"
-                if text is None:
+                if text is None or not still_allowed():
                     return
                 yield text
         finally:

@@ -27,7 +27,7 @@ CARD = {
     "suggested": {
         "timeout_s": 5400.0, "cpus": 3.0, "memory_bytes": 7 << 30, "gpus": 1, "gpu_memory_bytes": None,
     },
-    "sentences": ["7GiB of memory are enough."],
+    "sentences": ["Memory of 7GiB is enough."],
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_each_measured_column_is_a_line_with_its_plot_and_the_card_comes_last(se
     assert lines[-4:] == [
         "asked against used",
         "   40% gpu utilisation  Its GPU was busy 40% of the time.",
-        "  7GiB of memory are enough.",
+        "  Memory of 7GiB is enough.",
         "  next time: timeout=1h30m cpus=3 memory=7GiB gpus=1",
     ]
 
