@@ -389,6 +389,23 @@ class WorkerSection(Section):
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
     )
+    sample_every_s: SecondsOrZero = Field(
+        default=1.0,
+        description="how often CPU, memory, disk, network and GPUs of each running task are measured; 0: never",
+    )
+    gpu_idle_mode: Literal["off", "dry_run", "on"] = Field(
+        default="off",
+        description="what becomes of a task whose GPUs are all idle (docs/gpus.md). on: two warnings, then it is ended "
+        "as `gpu_idle`; dry_run: only warnings, which say what would be done; off: nothing",
+    )
+    gpu_idle_below: float = Field(
+        default=0.05, gt=0, le=1, description="a GPU with a smaller utilisation than this share counts as idle"
+    )
+    gpu_idle_for_s: Seconds = Field(
+        default=3_600.0,
+        description="how long all GPUs of a task have to be idle without a break; warnings come after a half and three "
+        "quarters of it",
+    )
     keep_ended_s: SecondsOrZero = Field(
         default=3_600.0, description="how long the folder of an ended, copied attempt stays"
     )

@@ -41,6 +41,7 @@ class OutgoingTaskEvent:
     reason: EndReason | None = None
     node_id: str = ""
     process_started_at: float | None = None
+    notice: str = ""
 
 
 @dataclass(slots=True)
@@ -108,6 +109,7 @@ class Turn:
         kind: TaskEventKind,
         reason: EndReason | None = None,
         of: Attempt | None = None,
+        notice: str = "",
         **changes: Any,
     ) -> Task:
         """Adds an event for JobManager; returns the task with ``changes`` and the next event number."""
@@ -124,6 +126,7 @@ class Turn:
                 reason,
                 of.node_id if of is not None else "",
                 of.started_at if of is not None else None,
+                notice,
             )
         )
         if reason is not None:

@@ -92,7 +92,7 @@ def attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.stop_word, attempt.stop_at,
         _reason_json(attempt.reason), attempt.timeout_s, _list_json([asdict(one) for one in attempt.extensions]),
-        attempt.freed_at, _list_json(attempt.late_warnings), *stored_facts(attempt),
+        attempt.freed_at, _list_json(attempt.late_warnings), attempt.use or None, *stored_facts(attempt),
     )  # fmt: skip
 
 
@@ -121,6 +121,7 @@ def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
         boot_id=row.boot_id,
         placed_s=row.placed_s,
         late_warnings=_list(row.late_warnings),
+        use=row.use or b"",
         **facts_of(row),
     )
 

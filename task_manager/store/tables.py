@@ -117,6 +117,7 @@ attempts = Table(
     Column("boot_id", Text, nullable=False, server_default=""),  # of TaskManager's machine when it was placed
     Column("placed_s", Float(53), nullable=False, server_default="0"),  # by its boot clock
     Column("late_warnings", Text, nullable=False, server_default="[]"),  # JSON list
+    Column("use", LargeBinary),  # headway.rpc.v1.AttemptUse; null: it was not measured, or has not ended
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),

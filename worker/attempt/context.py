@@ -12,6 +12,7 @@ from ..images.ports import ImageProvider
 from ..logs.copier import LogCopier
 from ..machine.mount import SharedMount
 from ..ports import Runtime
+from ..sampling.sampler import Sampler
 from ..store import WorkerStore
 from .late_reporter import LateReporter
 from .leases import Lease
@@ -58,4 +59,5 @@ class ExecutorContext:
     clock: Clock
     limits: ExecutorLimits
     lease: Lease | None = None  # by the last answered heartbeat of this life; None: there was none yet
+    sampler: Sampler | None = None  # None: only in tests of single rules
     on_engine_trouble: Callable[[], None] = lambda: None

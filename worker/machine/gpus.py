@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pynvml
@@ -23,6 +23,7 @@ from ..ports import GpuInventory, GpuReading
 log = get_logger(__name__)
 
 _LIMIT_S = 5.0
+_SAMPLE_S = 1.0
 _SILENT = "NVIDIA's driver does not answer, so no GPU is offered."
 _ROUGHLY = 1 << 20
 
@@ -60,6 +61,7 @@ class NvmlGpus:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpu")
         self._library = _Library()
         self._call: Future[GpuInventory] | None = None
+        self._sampling: Future[dict[str, GpuReading]] | None = None
         self._last = GpuInventory()
 
     async def read(self, ours: Collection[str]) -> GpuInventory:
@@ -86,6 +88,18 @@ class NvmlGpus:
         gpus = tuple(with_outside_use(gpu, gpu.uuid in held, self._outside_memory_bytes) for gpu in found.gpus)
         self._last = replace(found, gpus=gpus)
         return self._last
+
+    async def sample(self, uuids: Collection[str]) -> Mapping[str, GpuReading]:
+        if self._sampling is not None and not self._sampling.done():
+            return {}  # the driver is slow, or hangs in another call
+        try:
+            self._sampling = self._thread.submit(self._library.sample, tuple(uuids))
+        except RuntimeError:  # closed
+            return {}
+        waiting = asyncio.wrap_future(self._sampling)
+        waiting.add_done_callback(_ignore_error)
+        done, _ = await asyncio.wait({waiting}, timeout=_SAMPLE_S)
+        return waiting.result() if done else {}
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -114,7 +128,7 @@ def cuda_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _ignore_error(call: asyncio.Future[GpuInventory]) -> None:
+def _ignore_error(call: asyncio.Future[Any]) -> None:
     if not call.cancelled():
         call.exception()
 
@@ -126,6 +140,7 @@ class _Library:
     ready: bool = False
     logged: str = ""
     known: dict[int, GpuReading] | None = None
+    handles: dict[str, tuple[Any, GpuReading]] = field(default_factory=dict)  # for samples: handle and identity
 
     def read(self) -> GpuInventory:
         """All GPUs. Never raises."""
@@ -138,6 +153,29 @@ class _Library:
             return self._without(error)
         self._log_change("")
         return inventory
+
+    def sample(self, uuids: Sequence[str]) -> dict[str, GpuReading]:
+        """The readings of these GPUs, without those that can't be read now. Never raises."""
+        found = {}
+        for uuid in uuids:
+            try:
+                handle, bare = self._handle(uuid)
+                found[uuid] = _quick_reading(handle, bare)
+            except pynvml.NVMLError:
+                self.handles.pop(uuid, None)  # perhaps the driver was loaded anew
+        return found
+
+    def _handle(self, uuid: str) -> tuple[Any, GpuReading]:
+        known = self.handles.get(uuid)
+        if known is None:
+            if not self.ready:
+                pynvml.nvmlInit()
+                self.ready = True
+            gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            name = _text(pynvml.nvmlDeviceGetName(gpu))
+            index = _or_none(pynvml.nvmlDeviceGetIndex, gpu)
+            known = self.handles[uuid] = (gpu, GpuReading(uuid, name, _memory(gpu)[0], -1 if index is None else index))
+        return known
 
     def _read(self) -> GpuInventory:
         known = self.known or {}
@@ -161,6 +199,7 @@ class _Library:
 
     def _without(self, error: pynvml.NVMLError) -> GpuInventory:
         """No GPUs, and why. A machine that seems to have none is no problem."""
+        self.handles.clear()
         if self.ready:
             with contextlib.suppress(pynvml.NVMLError):
                 pynvml.nvmlShutdown()
@@ -204,6 +243,24 @@ def _reading(index: int) -> GpuReading:
     if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
         return replace(reading, sick=True, note="MIG is on; Headway gives out whole GPUs")
     return reading
+
+
+def _quick_reading(gpu: Any, bare: GpuReading) -> GpuReading:
+    """Its readings without the rest. Raises NVMLError if even its memory can't be read."""
+    _total, used = _memory(gpu)
+    rates = _or_none(pynvml.nvmlDeviceGetUtilizationRates, gpu)
+    power = _or_none(pynvml.nvmlDeviceGetPowerUsage, gpu)
+    return GpuReading(
+        bare.uuid,
+        bare.model,
+        bare.memory_bytes,
+        bare.index,
+        utilisation=None if rates is None else rates.gpu / 100,
+        memory_utilisation=None if rates is None else rates.memory / 100,
+        memory_used_bytes=used,
+        temperature_c=_or_none(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU),
+        power_w=None if power is None else power / 1000,
+    )
 
 
 def _memory(gpu: Any) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from headway.model.simulated_gpus import simulated_uuid
 
 from ..ports import GpuInventory, GpuReading
@@ -24,6 +26,10 @@ class SimulatedGpus:
 
     async def read(self, ours: object) -> GpuInventory:
         return GpuInventory(self._gpus)
+
+    async def sample(self, uuids: Collection[str]) -> Mapping[str, GpuReading]:
+        inventory = await self.read(uuids)
+        return {gpu.uuid: gpu for gpu in inventory.gpus if gpu.uuid in uuids}
 
     async def close(self) -> None:
         pass

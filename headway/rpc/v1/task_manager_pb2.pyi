@@ -272,7 +272,7 @@ class ExtendOrder(_message.Message):
     def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ...) -> None: ...
 
 class AttemptReport(_message.Message):
-    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation", "engine_away", "use")
+    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation", "engine_away", "use", "notice")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +296,7 @@ class AttemptReport(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENGINE_AWAY_FIELD_NUMBER: _ClassVar[int]
     USE_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     node_id: str
     incarnation: int
@@ -319,7 +320,8 @@ class AttemptReport(_message.Message):
     generation: int
     engine_away: bool
     use: AttemptUse
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ...) -> None: ...
+    notice: str
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ..., notice: _Optional[str] = ...) -> None: ...
 
 class AttemptUse(_message.Message):
     __slots__ = ("measured_s", "cpu_s", "disk_read_bytes", "disk_written_bytes", "network_received_bytes", "network_sent_bytes", "gpus")

@@ -2261,7 +2261,7 @@ export interface components {
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_failed" | "node_lost" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -2982,7 +2982,7 @@ export interface components {
             cursor: string;
             /**
              * Kind
-             * @description submitted · started · task_ended · ended · cancel_asked · retried · held · released · removed · gap
+             * @description submitted · started · task_ended · task_warned · ended · cancel_asked · retried · held · released · removed · gap
              */
             kind: string;
             /** At */
@@ -3041,6 +3041,12 @@ export interface components {
              * @default 0
              */
             tasks: number;
+            /**
+             * Sentence
+             * @description what a `task_warned` says
+             * @default
+             */
+            sentence: string;
         };
         /** JobEventList */
         JobEventList: {
@@ -3065,7 +3071,7 @@ export interface components {
          * @description What happened to a job, or to one task of it.
          * @enum {string}
          */
-        JobEventWord: "submitted" | "started" | "task_ended" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
+        JobEventWord: "submitted" | "started" | "task_ended" | "task_warned" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
         /**
          * JobFile
          * @description A job file; docs/interfaces.md says what each field means.
