@@ -18,7 +18,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import worker_pb2 as wk
 from headway.samples.layout import MINUTE
 from headway.samples.model import FILE, MINUTES_FILE
-from headway.samples.reading import Joined, OpenFile, SampleFile
+from headway.samples.reading import FileSource, Joined, SampleFile
 
 from ..logs.snapshot import LocatedAttempt
 from ..peers.clients import READ_S, ServiceClients
@@ -59,9 +59,9 @@ class Gathered:
         opened: list[int] = []
         try:
             front = _opened(self.folder / FILE, opened) if self.at else None
-            samples = SampleFile(Joined(OpenFile(front) if front is not None else None, self.at, self.tail))
+            samples = SampleFile(Joined(FileSource(front) if front is not None else None, self.at, self.tail))
             rolled = _opened(self.folder / MINUTES_FILE, opened) if minutes else None
-            yield samples, SampleFile(OpenFile(rolled), MINUTE) if rolled is not None else None
+            yield samples, SampleFile(FileSource(rolled), MINUTE) if rolled is not None else None
         finally:
             for descriptor in opened:
                 os.close(descriptor)
