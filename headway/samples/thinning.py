@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..model.gpu_readings import READINGS
-from .layout import Columns, decoded
-from .model import MACHINE, Column, Header, columns_of
+from .layout import RecordColumns, decoded_all
+from .model import MACHINE, Header, PlotColumn, columns_of
 from .reading import Record, SampleFile
 
 # So many samples are read for one plot at most, if there are minutes to be read instead.
@@ -28,7 +28,7 @@ class Points:
     """Lines of a plot, by column. A row of nothing but None is a gap: nobody looked then."""
 
     header: Header
-    columns: tuple[Column, ...]
+    columns: tuple[PlotColumn, ...]
     at: list[float]
     mean: list[Values]  # of each column
     most: list[Values]
@@ -93,7 +93,7 @@ def thin(
     return Points(header, columns_of(samples.gpus), shown.at, shown.mean, shown.most, shown.span, count, step_s, lost)
 
 
-def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header: Header) -> _Rows:
+def _sample_rows(records: Sequence[Record], columns: RecordColumns, gpus: int, header: Header) -> _Rows:
     at = [record.at for record in records]
     spans = [header.every_s, *(b - a if b > a else header.every_s for a, b in itertools.pairwise(at))]
     table = list(zip(*(record.values[4:] for record in records), strict=True))
@@ -102,7 +102,7 @@ def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header:
         read: Values = [None] * len(at)
         if place is not None and table:
             code = place.code
-            read = [decoded(value, code) for value in table[place.number]]
+            read = decoded_all(table[place.number], code)
             if column < len(MACHINE) and MACHINE[column].counted:
                 read = [None if one is None else one / span for one, span in zip(read, spans, strict=False)]
         values.append(read)
@@ -111,7 +111,7 @@ def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header:
     return _Rows(at, [1] * len(at), kept, values, [list(column) for column in values])
 
 
-def _minute_rows(records: Sequence[Record], columns: Columns, gpus: int) -> _Rows:
+def _minute_rows(records: Sequence[Record], columns: RecordColumns, gpus: int) -> _Rows:
     """A minute stands at its middle."""
     at = [record.at + float(record.values[5]) / 2 for record in records]
     weight = [int(record.values[4]) for record in records]
@@ -121,8 +121,7 @@ def _minute_rows(records: Sequence[Record], columns: Columns, gpus: int) -> _Row
 
     def read(begin: int) -> list[Values]:
         return [
-            [None] * len(at) if place is None else [decoded(value, "f") for value in table[begin + place.number]]
-            for place in places
+            [None] * len(at) if place is None else decoded_all(table[begin + place.number], "f") for place in places
         ]
 
     return _Rows(at, weight, [float(record.values[5]) for record in records], read(0), read(half))
@@ -136,7 +135,7 @@ class _Place:
     code: str
 
 
-def _places(columns: Columns, gpus: int) -> list[_Place | None]:
+def _places(columns: RecordColumns, gpus: int) -> list[_Place | None]:
     """For each of our columns its place in a file, found by name. None: the file's version doesn't know it."""
     machine = {name: _Place(number, code) for number, (name, code) in enumerate(columns.machine)}
     places = [machine.get(row.name) for row in MACHINE]
@@ -159,27 +158,31 @@ def _bucketed(rows: _Rows, first: float, step_s: float) -> _Rows:
             [[column[n] for n in order] for column in rows.most],
         )
     buckets = list(_buckets(rows.at, first, step_s))
-    even = len(set(rows.weight)) == 1
+    # Most points stand for samples of one weight: only where minutes and samples meet do they differ.
+    parts = [(begin, end, len(set(rows.weight[begin:end])) == 1) for begin, end in buckets]
 
     def mean(values: Values, begin: int, end: int) -> float | None:
-        if even:
-            some = [value for value in values[begin:end] if value is not None]
-            return sum(some) / len(some) if some else None
         pairs = [(v, w) for v, w in zip(values[begin:end], rows.weight[begin:end], strict=True) if v is not None]
         return sum(v * w for v, w in pairs) / sum(w for _, w in pairs) if pairs else None
 
-    def most(values: Values, begin: int, end: int) -> float | None:
-        return max((value for value in values[begin:end] if value is not None), default=None)
+    def means(values: list[Any]) -> Values:
+        whole = None not in values
+        return [
+            sum(values[begin:end]) / (end - begin) if even and whole else mean(values, begin, end)
+            for begin, end, even in parts
+        ]
 
-    def each(columns: list[Values], of: Callable[[Values, int, int], float | None]) -> list[Values]:
-        return [[of(values, begin, end) for begin, end in buckets] for values in columns]
+    def maxima(values: list[Any]) -> Values:
+        if None not in values:
+            return [max(values[begin:end]) for begin, end in buckets]
+        return [max((v for v in values[begin:end] if v is not None), default=None) for begin, end in buckets]
 
     return _Rows(
         [(rows.at[begin] + rows.at[end - 1]) / 2 for begin, end in buckets],
         [sum(rows.weight[begin:end]) for begin, end in buckets],
         [sum(rows.span[begin:end]) for begin, end in buckets],
-        each(rows.mean, mean),
-        each(rows.most, most),
+        [means(values) for values in rows.mean],
+        [maxima(values) for values in rows.most],
     )
 
 

@@ -143,22 +143,23 @@ def _lines(points: Points) -> Iterator[dict[str, Any]]:
             "name": column.name,
             "unit": column.unit,
             "gpu": column.gpu,
-            "mean": [rounded(value) for value in mean],
-            "max": [rounded(value) for value in most],
+            "mean": _rounded(mean, column.unit),
+            "max": _rounded(most, column.unit),
         }
 
 
-def rounded(value: float | None) -> float | int | None:
-    """Six figures: no screen shows more."""
-    if value is None or value == 0:
-        return value
-    if abs(value) >= 1e5:
-        return round(value)
-    return float(f"{value:.6g}")
+_FIGURES = {"share": 4, "cpus": 3, "celsius": 1, "watt": 1}  # behind the point; of bytes none
+
+
+def _rounded(values: Iterable[float | None], unit: str) -> list[float | None]:
+    """No screen shows more."""
+    figures = _FIGURES.get(unit)  # round() makes whole numbers of None
+    return [None if value is None else round(value, figures) for value in values]
 
 
 def values_of(sample: Sample, span_s: float) -> list[float | int | None]:
-    return [rounded(value) for value in shown(sample, span_s)]
+    values = zip(shown(sample, span_s), columns_of(len(sample.gpus)), strict=True)
+    return [None if value is None else round(value, _FIGURES.get(column.unit)) for value, column in values]
 
 
 def csv_of_samples(samples: Iterable[Sample], gpus: int) -> Iterator[bytes]:
@@ -193,7 +194,7 @@ def _csv(names: list[str], rows: Iterable[tuple[float, list[Any]]]) -> Iterator[
     """Nothing in it comes from a person, so no cell needs quotes."""
     lines = [",".join(["at", "time", *names])]
     for at, values in rows:
-        time = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         lines.append(",".join([f"{at:.3f}", time, *(_cell(value) for value in values)]))
         if len(lines) >= _LINES_AT_ONCE:
             yield ("\r\n".join(lines) + "\r\n").encode()

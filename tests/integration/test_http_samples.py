@@ -6,8 +6,11 @@ import asyncio
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -16,6 +19,7 @@ from headway.model.simulated_gpus import simulated_uuid
 from headway.rpc.v1 import common_pb2 as common
 from headway.samples.model import GpuIdentity, Header, Sample
 from headway.samples.writing import RollUp, encode_header, encode_sample
+from httpserver.logs.places import FollowPlaces
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.waiting import eventually
 
@@ -167,6 +171,15 @@ async def test_without_samples_every_form_says_so(rig: Rig, state: str, said: st
     assert said in (await ann.get(path, params={"format": "svg"})).text
 
 
+async def test_a_worker_of_an_older_version_is_told(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    _, path = await a_task(rig)
+    monkeypatch.setattr(rig.worker, "older", True)
+
+    answer = (await (await rig.client("ann")).get(path)).json()
+
+    assert answer["sentence"] == "Its node measures nothing: its Worker is of an older version."
+
+
 async def test_what_is_readable_of_broken_files_is_shown(rig: Rig):
     ann = await rig.client("ann")
     job_id, path = await a_task(rig, **done())
@@ -253,3 +266,52 @@ async def test_a_follower_gets_each_sample_once_until_the_end(rig: Rig):
     seen.clear()
     await asyncio.wait_for(follow(**{"Last-Event-ID": ids[1]}), 30)
     assert [data["at"] for name, data in seen if name == "sample"] == [BEGAN + second for second in (6, 7)]
+
+
+async def test_a_follower_who_was_shut_out_sees_nothing_more(rig: Rig):
+    job_id, path = await a_task(rig)
+    await rig.worker.measure(job_id, "a", encode_header(HEADER) + written(0, 1))
+    session = await rig.parts.accounts.open_session("ann")
+    ann = await rig.client("ann")
+    lines: list[str] = []
+
+    async def follow() -> None:
+        headers = {"Authorization": f"Bearer {session.token}"}
+        async with ann.stream("GET", f"{path}/follow", headers=headers) as answer:
+            with suppress(httpx.RemoteProtocolError):  # it may be cut in the middle
+                async for line in answer.aiter_lines():
+                    lines.append(line)  # noqa: PERF401
+
+    following = asyncio.create_task(follow())
+    await eventually(lambda: "event: sample" in lines, what="the first sample")
+    await rig.parts.accounts.sign_out(session.token)
+    await rig.worker.measure(job_id, "a", written(1, 2))
+    await asyncio.wait_for(following, 30)
+
+    assert lines.count("event: sample") == 1
+
+
+async def test_followers_take_places_as_those_of_logs_do(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    ann = await rig.client("ann")
+    _, path = await a_task(rig)
+    monkeypatch.setattr(rig.parts.sample_following, "_follow_places", FollowPlaces(per_account=0))
+
+    assert (await ann.get(f"{path}/follow")).status_code == 429
+
+
+async def test_a_link_or_a_folder_in_the_place_of_a_file_is_not_followed(rig: Rig, tmp_path: Path):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, **done())
+    elsewhere = tmp_path / "metrics"
+    elsewhere.write_bytes(encode_header(HEADER) + written(0, 9))
+    store(rig, job_id, encode_header(HEADER) + written(0, 200))
+    folder = rig.store_log(job_id, "a", b"").parent
+    (folder / "metrics.minutes").symlink_to(elsewhere)
+    assert (await ann.get(path)).status_code == 503
+    (folder / "metrics.minutes").unlink()
+    (folder / "metrics").unlink()
+    (folder / "metrics").symlink_to(elsewhere)
+    assert (await ann.get(path)).json()["samples"] == 0
+    (folder / "metrics").unlink()
+    (folder / "metrics").mkdir()
+    assert (await ann.get(path)).json()["samples"] == 0
