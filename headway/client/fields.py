@@ -11,7 +11,7 @@ from typing import Final
 NULLABLE: Final = {
     "number": """accepted_at asked_killed_share booked_used container_started_at cpus_used created_at deadline_at
         discipline_set_at dispatch_s ended_at estimated_start_at expires_at first_promised_start_at
-        kept_until key killed_share load1 longest_s mean_wait_s measured_at median_s
+        kept_until key killed_share load1 longest_s mean_gpu_utilisation mean_wait_s measured_at median_s
         memory_utilisation next_free_at policy_set_at power_w preparing_s progress promise_from_at
         promised_start_at published_at queued_at reserved_start_at running_s scheduling_s shortest_s
         signed_in_at started_at startup_s suggested_timeout_s temperature_c timeout_s used_at
@@ -43,10 +43,11 @@ FIRM: Final = {
         rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes
         stdout_bytes stored succeeded task_count tasks tasks_changed tasks_offset timed_out total
         total_matching total_running total_waiting uid unmeasured used_bytes version""",
-    "number": """at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before ends_by_at
-        expires_at from_at gpu_hours keep_s memory_gib_hours modified_at placed_at pushed_at
-        registered_at seconds seen_at since_at slack_s span_s submitted_at timeout_s to_at updated_at
-        used_at used_gpu_hours""",
+    "number": """at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before
+        ends_by_at expires_at failed_gpu_hours from_at gpu_hours idle_gpu_hours keep_s
+        measured_gpu_hours memory_gib_hours modified_at placed_at pushed_at registered_at seconds
+        seen_at since_at slack_s span_s submitted_at timeout_s to_at updated_at used_at
+        used_gpu_hours wasted_gpu_hours""",
     "object": """attempt conditions defaults env frameworks gpus job labels metadata most_ulimits needs phases
         resources scheduling shared_with task tasks_by_state terms total ulimits user""",
     "words": """after_needs choices command contradictions datasets entrypoint env gpu_models gpu_uuids groups
