@@ -16,6 +16,7 @@ from .values import is_loopback, is_wildcard, split_address
 # machines' clocks over one lease.
 LEASE_SLACK_S = 5.0
 MIN_TOKEN_CHARS = 16
+_LEAST_SAMPLE_S = 0.1  # a round takes milliseconds
 
 _WITH_WEIGHTS = "aging_sjf"
 _SERVICES = ("httpserver", "job_manager", "task_manager", "resource_manager")
@@ -100,6 +101,11 @@ def _disks(config: HeadwayConfig) -> Iterator[Problem]:
 
 def _samples(config: HeadwayConfig) -> Iterator[Problem]:
     worker = config.worker
+    if 0 < worker.sample_every_s < _LEAST_SAMPLE_S:
+        yield Problem(
+            "worker.sample_every_s",
+            f"is {worker.sample_every_s:g}; it must be at least {_LEAST_SAMPLE_S:g}, or 0: never",
+        )
     if worker.gpu_idle_mode != "off" and not worker.sample_every_s:
         yield Problem(
             "worker.gpu_idle_mode",

@@ -93,6 +93,15 @@ def decoded(value: float, code: str) -> float | int | None:
     return value if math.isfinite(value) else None
 
 
+def decoded_all(values: Sequence[Any], code: str) -> list[float | None]:
+    """A column at once. Most lack nothing, and go fast."""
+    if code == _SHARE and _NO_SHARE not in values:
+        return [value / _SHARE_STEPS for value in values]
+    if (code == _WHOLE and _NO_WHOLE not in values) or (code == _FRACTION and math.isfinite(sum(values))):
+        return list(values)
+    return [decoded(value, code) for value in values]
+
+
 def checked(body: bytes) -> bytes:
     return body + _CHECK.pack(zlib.crc32(body))
 
@@ -142,7 +151,7 @@ def header_bytes(header: Header) -> bytes:
 def read_header(data: bytes) -> tuple[Header, Columns, int, bool] | None:
     """The header at the front of a file, its columns, and where the records begin. None: no copy is whole.
 
-    The last value is False if the second copy is broken: it may be longer or shorter than it was, and the place is a
+    The last value is False if the second copy is broken. It may be longer or shorter than it was, so the place is a
     guess.
     """
     at = 0

@@ -6,6 +6,7 @@ passed over up to the next good one.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ _HEADER_READ: Final = 64 * 1024
 _BLOCK: Final = 256 * 1024
 # Without a readable header: records of more GPUs than that are not looked for.
 _MOST_GPUS: Final = 1024
+_LATEST: Final = 1e11  # a moment that a calendar can show
 _HALVED_ENOUGH: Final = 64  # records, which are then read in a row
 
 
@@ -43,6 +45,27 @@ class InMemory:
 
     def read(self, offset: int, length: int) -> bytes:
         return self._data[offset : offset + length]
+
+
+class Joined:
+    """What lies on the shared folder up to ``at``, and behind it what its Worker sent."""
+
+    def __init__(self, front: Source | None, at: int, tail: bytes) -> None:
+        self._front = front
+        self._at = at
+        self._tail = tail
+
+    def size(self) -> int:
+        return self._at + len(self._tail)
+
+    def read(self, offset: int, length: int) -> bytes:
+        data = b""
+        if self._front is not None and offset < self._at:
+            data = self._front.read(offset, min(length, self._at - offset))
+            if len(data) < min(length, self._at - offset):
+                return data
+        begin = max(0, offset - self._at)
+        return data + self._tail[begin : begin + length - len(data)]
 
 
 class OpenFile:
@@ -93,6 +116,10 @@ class SampleFile:
         self._body = body_of(kind, gpus, self.columns)
         self.record_size = size_of(kind, gpus, self.columns)
         self._front = MARK + kind + gpus.to_bytes(2, "little")
+
+    def read_from(self, source: Source) -> None:
+        """Records of another place without a header of its own."""
+        self._source, self.size, self.begin = source, source.size(), 0
 
     def known(self) -> Header:
         """The header. One that is broken is replaced by what the records tell: their number of GPUs and their pace."""
@@ -169,18 +196,41 @@ class SampleFile:
                     break
             place = at - base
             if data.startswith(self._front, place) and is_good(data[place : place + size]):
-                if broken and counted:
-                    self.lost += -(-broken // size)
-                broken = 0
-                yield Record(at, self._body.unpack_from(data, place))
-                at += size
-                continue
+                record = Record(at, self._body.unpack_from(data, place))
+                if 0 <= record.at <= _LATEST:
+                    if broken and counted:
+                        self.lost += -(-broken // size)
+                    broken = 0
+                    yield record
+                    at += size
+                    continue
             following = data.find(self._front, place + 1)
             step = (following if following >= 0 else max(place + 1, len(data) - len(self._front) + 1)) - place
             broken += step
             at += step
         if broken and counted:
             self.lost += -(-broken // size)
+
+
+class Feed:
+    """Reads records as their bytes come."""
+
+    def __init__(self, file: SampleFile) -> None:
+        self._file = file
+        self._rest = b""
+
+    def add(self, data: bytes) -> list[Sample]:
+        """The samples that are whole now."""
+        self._rest += data
+        part = copy.copy(self._file)
+        part.read_from(InMemory(self._rest))
+        samples, used = [], 0
+        for record in part.records():
+            samples.append(sample_of(record.values, part.columns))
+            used = record.offset + part.record_size
+        # What is broken and older than a record is not looked at again.
+        self._rest = self._rest[max(used, len(self._rest) - part.record_size + 1) :]
+        return samples
 
 
 def read_all(data: bytes) -> tuple[Header, list[Sample], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..model.gpu_readings import GpuReadings
 from ..rpc.v1 import task_manager_pb2 as tm
 from .model import GpuIdentity, Header, Sample
+from .thinning import Points
 
 IDLE_BELOW = 0.05  # utilisation
 _COUNTED = ("disk_read_bytes", "disk_written_bytes", "network_received_bytes", "network_sent_bytes")
@@ -51,6 +52,49 @@ class Sums:
             gpus=[gpu.use() for gpu in self._gpus],
             **{name: self._counted.get(name) for name in _COUNTED},
         )
+
+
+def use_of(points: Points) -> tm.AttemptUse:
+    """About what ``Sums`` would say, from the points of the whole run: for one that still runs, or without sums."""
+    lines = {(column.gpu, column.name): place for place, column in enumerate(points.columns)}
+
+    def known(gpu: int | None, name: str) -> list[tuple[float, float]]:
+        place = lines[gpu, name]
+        return [(v, s) for v, s in zip(points.mean[place], points.spans, strict=True) if v is not None]
+
+    def total(gpu: int | None, name: str) -> float | None:
+        pairs = known(gpu, name)
+        return sum(value * span for value, span in pairs) if pairs else None
+
+    def most(gpu: int, name: str) -> int | None:
+        values = [value for value in points.most[lines[gpu, name]] if value is not None]
+        return int(max(values)) if values else None
+
+    def whole(value: float | None) -> int | None:
+        return None if value is None else round(value)
+
+    gpus = []
+    for number, gpu in enumerate(points.header.gpus):
+        busy = known(number, "utilisation")
+        measured_s = sum(span for _, span in busy)
+        gpus.append(
+            tm.GpuUse(
+                uuid=gpu.uuid,
+                model=gpu.model,
+                memory_bytes=gpu.memory_bytes,
+                measured_s=measured_s,
+                mean_utilisation=sum(v * s for v, s in busy) / measured_s if measured_s > 0 else None,
+                peak_memory_used_bytes=most(number, "memory_used_bytes"),
+                energy_j=total(number, "power_w"),
+                idle_s=sum(span for value, span in busy if value < IDLE_BELOW),
+            )
+        )
+    return tm.AttemptUse(
+        measured_s=sum(points.spans),
+        cpu_s=total(None, "cpu_used"),
+        gpus=gpus,
+        **{name: whole(total(None, f"{name}_per_s")) for name in _COUNTED},
+    )
 
 
 class _GpuSums:

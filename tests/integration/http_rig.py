@@ -288,6 +288,7 @@ class FakeWorker(WorkerServicer):
 
     def __init__(self) -> None:
         self.logs: dict[tuple[str, str, int, str], bytearray] = {}
+        self.samples: dict[tuple[str, str], bytearray] = {}
         self.ended: set[tuple[str, str, int]] = set()
         self.grown = asyncio.Condition()
         self.break_after: int | None = None
@@ -305,6 +306,26 @@ class FakeWorker(WorkerServicer):
         async with self.grown:
             self.ended.add((job_id, task, number))
             self.grown.notify_all()
+
+    async def measure(self, job_id: str, task: str, data: bytes) -> None:
+        """Bytes of its samples."""
+        async with self.grown:
+            self.samples.setdefault((job_id, task), bytearray()).extend(data)
+            self.grown.notify_all()
+
+    async def ReadSamples(self, request: wk.ReadSamplesRequest, context: Any) -> AsyncIterator[wk.SamplesChunk]:
+        task, at = request.attempt.task, request.offset
+        kept = self.samples.get((task.job_id, task.name))
+        if kept is None:
+            raise NotFound("Nothing was measured.")
+        while True:
+            data, ended = bytes(kept[at:]), (task.job_id, task.name, request.attempt.number) in self.ended
+            yield wk.SamplesChunk(data=data, offset=at, ended=ended)
+            at += len(data)
+            if ended or not request.follow:
+                return
+            async with self.grown:
+                await self.grown.wait()
 
     async def ReadLog(self, request: wk.ReadLogRequest, context: Any) -> AsyncIterator[wk.LogChunk]:
         self.requests.append(request)

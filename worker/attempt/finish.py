@@ -72,6 +72,10 @@ class AttemptFinish:
         """Copy the logs to the mount if that is quick, store the end on disk, then report it."""
         context, record = self._context, self._record
         now = context.clock.now()
+        measured = Measured()
+        if context.sampler is not None:
+            # First: what its GPUs do from now on is not its own.
+            measured = await context.sampler.finish(record.attempt, self._launch.gpu_uuids)
         times = record.times
         if end is not None and end.started_wall_ns is not None:
             times = replace(times, ended_at=end.ended_wall_ns / _NS, run_s=end.run_ns / _NS)
@@ -95,9 +99,6 @@ class AttemptFinish:
         if job is not None and job.spools and not await context.copier.wait(record.attempt, context.limits.copy_s):
             log.warning("attempt.logs_late", attempt=str(record.attempt), reason=job.problem)
             await self._warn_of_log(job)
-        measured = Measured()
-        if context.sampler is not None:
-            measured = await context.sampler.finish(record.attempt, self._launch.gpu_uuids)
         report = wire.report(
             record,
             decision.kind.value,

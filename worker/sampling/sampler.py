@@ -252,10 +252,6 @@ class Sampler:
         """The samples on this machine's disk. There may be none."""
         return self._folder / attempt.folder / FILE
 
-    def is_over(self, attempt: AttemptId) -> bool:
-        """Whether no sample of a live attempt will follow."""
-        return attempt in self._over
-
     async def close(self) -> None:
         """Release the threads. A restarted Worker goes on. Safe twice."""
         for task in self._resuming.values():

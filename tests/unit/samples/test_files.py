@@ -214,3 +214,12 @@ def test_sums_of_what_was_not_measured_say_nothing() -> None:
     assert not use.HasField("cpu_s")
     assert not use.gpus[0].HasField("mean_utilisation")
     assert not use.gpus[0].HasField("energy_j")
+
+
+@pytest.mark.parametrize("at", [math.nan, math.inf, -1.0, 1e300])
+def test_a_moment_that_no_calendar_has_counts_as_broken(at: float) -> None:
+    data = encode_header(header()) + encode_sample(header(), Sample(at=at, gpus=(GpuReadings(),) * 2)) + WHOLE[BEGIN:]
+
+    _, samples, lost = read_all(data)
+
+    assert (len(samples), lost) == (40, 1)

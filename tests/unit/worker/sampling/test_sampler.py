@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.ids import AttemptId
 from headway.samples.model import Header, Sample
 from headway.samples.reading import read_all
 from tests.support.clock import FakeClock
@@ -21,6 +21,7 @@ from worker.logs.copier import LogCopier
 from worker.model import AttemptRecord, AttemptStage, AttemptTimes
 from worker.ports import ContainerCounters, GpuInventory, GpuReading
 from worker.sampling import recording as recordings
+from worker.sampling import sampler as sampling
 from worker.sampling.idle_rule import IdleMode, IdleRule, IdleStep
 from worker.sampling.reader import SamplesReader
 from worker.sampling.sampler import IdleNews, Measured, Sampler, Watched
@@ -157,10 +158,46 @@ async def test_the_sums_come_with_the_end_and_again_the_same(world: World) -> No
 
 
 async def test_nothing_is_written_of_an_attempt_that_has_ended(world: World) -> None:
-    await world.run(3)
+    await world.run(5)
     await world.sampler.finish(ATTEMPT)
     await world.run(3)
-    assert len(world.samples()) == 3
+    assert len(world.samples()) == 5
+
+
+async def test_an_end_in_the_middle_of_a_round_loses_nothing(world: World) -> None:
+    await world.run(3)
+    counters, going, reached = world.runtime.counters, threading.Event(), threading.Event()
+
+    def slow(attempt: AttemptId) -> ContainerCounters | None:
+        reached.set()
+        going.wait(10)
+        return counters(attempt)
+
+    world.runtime.counters = slow  # type: ignore[method-assign]
+    await world.clock.advance(1.0)
+    looking = asyncio.create_task(world.sampler.round())
+    await eventually(reached.is_set, every_s=0.001)
+    ending = asyncio.create_task(world.sampler.finish(ATTEMPT))
+    await asyncio.sleep(0.05)
+    going.set()
+    measured = await ending
+    await looking
+    assert measured.use is not None
+    assert len(world.samples()) == 4
+
+
+async def test_a_disk_that_hangs_costs_an_attempt_its_sums_and_not_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.run(3)
+    monkeypatch.setattr(sampling, "_WRITE_S", 0.05)
+    going = threading.Event()
+    world.runtime.counters = lambda attempt: going.wait(10) and None  # type: ignore[method-assign]
+    looking = asyncio.create_task(world.sampler.round())
+    await asyncio.sleep(0.02)
+    assert await asyncio.wait_for(world.sampler.finish(ATTEMPT), 2) == Measured()
+    going.set()
+    await looking
 
 
 async def test_a_container_that_is_gone_leaves_no_samples_without_values(world: World) -> None:
@@ -259,14 +296,29 @@ async def test_half_a_record_is_taken_back(world: World, monkeypatch: pytest.Mon
 
 
 async def test_a_round_that_fails_ends_nothing(world: World) -> None:
-    world.runtime.counters_of = {}
-    world.live = [Watched(ATTEMPT, world.clock.now(), ("GPU-1", "GPU-1"))]
+    def broken(attempt: AttemptId) -> ContainerCounters | None:
+        raise ZeroDivisionError("a bug")
+
+    counters, world.runtime.counters = world.runtime.counters, broken  # type: ignore[method-assign]
     loop = asyncio.create_task(world.sampler.run())
     world.loops.append(loop)
-    shutil.rmtree(world.folder / "attempts", ignore_errors=True)
-    (world.folder / "attempts").write_text("a file where a folder should be")
-    await world.clock.advance(5.0)
+    for _ in range(3):
+        await world.clock.advance(1.0)
+        await asyncio.sleep(0.01)
     assert not loop.done()
+    world.runtime.counters = counters  # type: ignore[method-assign]
+
+    async def goes_on() -> bool:
+        await world.clock.advance(1.0)
+        return world.sampler.file_of(ATTEMPT).exists()
+
+    await eventually(goes_on, every_s=0.001)
+
+
+async def test_a_folder_that_can_not_be_made_costs_samples_and_no_more(world: World) -> None:
+    (world.folder / "attempts").write_text("a file where a folder should be")
+    await world.run(2)
+    assert await world.sampler.finish(ATTEMPT) == Measured()
 
 
 async def test_a_file_of_another_version_stays_as_it_is(world: World) -> None:

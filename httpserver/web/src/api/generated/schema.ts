@@ -1536,6 +1536,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Attempt Metrics
+         * @description CPU, memory, disk and network of an attempt, and the readings of its GPUs, while it runs and after. A part that
+         *     has more samples than points is shown by means and maxima. `use` and `efficiency` are told of the whole run alone:
+         *     without since and until.
+         */
+        get: operations["get_attempt_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/metrics/follow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Attempt Metrics
+         * @description Samples behind `since`; without it the latest one and those that come. A comment comes every 15 s so that
+         *     proxies keep the line open. 429: the account, or all accounts together, follow too many.
+         */
+        get: operations["follow_attempt_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1631,6 +1674,33 @@ export interface components {
          */
         Admission: "OPEN" | "CORDONED" | "DRAINING" | "DRAINED";
         /**
+         * Asked
+         * @description One resource: asked for, and used.
+         */
+        Asked: {
+            /**
+             * Resource
+             * @description time, cpus, memory, gpu_utilisation, gpu_memory
+             */
+            resource: string;
+            /**
+             * Unit
+             * @description seconds, cpus, bytes, share
+             */
+            unit: string;
+            /** Asked */
+            asked: number;
+            /** Used */
+            used: number;
+            /**
+             * Share
+             * @description used of asked; 1 is all of it
+             */
+            share: number;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
          * Attempt
          * @description One run of a task.
          */
@@ -1717,6 +1787,8 @@ export interface components {
              * @default false
              */
             extension_pending: boolean;
+            /** @description once it has ended; null: not measured, or not for you */
+            use: components["schemas"]["AttemptUse"] | null;
         };
         /** AttemptEvent */
         AttemptEvent: {
@@ -1727,10 +1799,91 @@ export interface components {
             attempt: components["schemas"]["Attempt"];
         };
         /**
+         * AttemptMetrics
+         * @description Samples of an attempt, thinned to so many points, with sums and asked against used.
+         */
+        AttemptMetrics: {
+            /** Attempt */
+            attempt: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
+            /**
+             * Sentence
+             * @description why there is nothing, or what is missing; empty: all is there
+             */
+            sentence: string;
+            /**
+             * Every S
+             * @description between two samples; null: there are none
+             */
+            every_s: number | null;
+            /**
+             * Began At
+             * @description of the first sample
+             */
+            began_at: number | null;
+            /**
+             * Step S
+             * @description between two points
+             */
+            step_s: number | null;
+            /**
+             * Samples
+             * @description that the points stand for; 0: nothing was measured
+             */
+            samples: number;
+            /**
+             * Lost
+             * @description records that could not be read
+             */
+            lost: number;
+            /** Gpus */
+            gpus: components["schemas"]["SampledGpu"][];
+            /**
+             * At
+             * @description moments of the points, in rising order
+             */
+            at: number[];
+            /** Columns */
+            columns: components["schemas"]["SampleColumn"][];
+            /** @description so far, while it runs */
+            use: components["schemas"]["AttemptUse"] | null;
+            efficiency: components["schemas"]["Efficiency"] | null;
+        };
+        /**
          * AttemptState
          * @enum {string}
          */
         AttemptState: "PLACED" | "PULLING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "CANCELLED" | "LOST";
+        /**
+         * AttemptUse
+         * @description What an attempt used over its whole run, summed up.
+         */
+        AttemptUse: {
+            /**
+             * Measured S
+             * @description the time that the sums cover; gaps in the samples don't count
+             */
+            measured_s: number;
+            /**
+             * Cpu S
+             * @description CPU time, in seconds of one CPU
+             */
+            cpu_s: number | null;
+            /** Disk Read Bytes */
+            disk_read_bytes: number | null;
+            /** Disk Written Bytes */
+            disk_written_bytes: number | null;
+            /** Network Received Bytes */
+            network_received_bytes: number | null;
+            /** Network Sent Bytes */
+            network_sent_bytes: number | null;
+            /** Gpus */
+            gpus: components["schemas"]["GpuUse"][];
+        };
         /**
          * BookedOnNode
          * @description What running tasks hold of a machine together, by what was booked and not by what is used.
@@ -2086,6 +2239,25 @@ export interface components {
             on: components["schemas"]["NeedOn"];
         };
         /**
+         * Efficiency
+         * @description Asked against used.
+         */
+        Efficiency: {
+            /**
+             * Final
+             * @description false: it still runs, and nothing is suggested yet
+             */
+            final: boolean;
+            /** Rows */
+            rows: components["schemas"]["Asked"][];
+            suggested: components["schemas"]["SuggestedRequest"];
+            /**
+             * Sentences
+             * @description what to ask for next time, and why
+             */
+            sentences: string[];
+        };
+        /**
          * EndWord
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
@@ -2330,6 +2502,40 @@ export interface components {
              * @description the next one is free by then; null: none is booked, or not known
              */
             next_free_at: number | null;
+        };
+        /**
+         * GpuUse
+         * @description One GPU over the whole run.
+         */
+        GpuUse: {
+            /** Uuid */
+            uuid: string;
+            /** Model */
+            model: string;
+            /**
+             * Memory Bytes
+             * @description of the card; 0: not known
+             */
+            memory_bytes: number;
+            /**
+             * Measured S
+             * @description the time for which its utilisation is known
+             */
+            measured_s: number;
+            /**
+             * Mean Utilisation
+             * @description 0 to 1
+             */
+            mean_utilisation: number | null;
+            /** Peak Memory Used Bytes */
+            peak_memory_used_bytes: number | null;
+            /** Energy J */
+            energy_j: number | null;
+            /**
+             * Idle S
+             * @description of measured_s, with a utilisation below 0.05
+             */
+            idle_s: number;
         };
         /** Group */
         Group: {
@@ -4173,6 +4379,51 @@ export interface components {
             gpu_memory_bytes: number | null;
         };
         /**
+         * SampleColumn
+         * @description One line of a plot. Its values stand in the order of `at`; null: not measured, or a gap.
+         */
+        SampleColumn: {
+            /**
+             * Name
+             * @description cpu_used, memory_bytes, disk_read_bytes_per_s and so on; of a GPU the reading, such as utilisation
+             */
+            name: string;
+            /**
+             * Unit
+             * @description cpus, bytes, bytes/s; of a GPU share (0 to 1), bytes, celsius, watt
+             */
+            unit: string;
+            /**
+             * Gpu
+             * @description its place in `gpus`; null: of the attempt as a whole
+             */
+            gpu: number | null;
+            /** Mean */
+            mean: (number | null)[];
+            /**
+             * Max
+             * @description the same as `mean` where a point is one sample
+             */
+            max: (number | null)[];
+        };
+        /** SampledGpu */
+        SampledGpu: {
+            /**
+             * Uuid
+             * @description empty: the file's head is broken
+             */
+            uuid: string;
+            /** Model */
+            model: string;
+            /**
+             * Memory Bytes
+             * @description of the card; 0: not known
+             */
+            memory_bytes: number;
+            /** Simulated */
+            simulated: boolean;
+        };
+        /**
          * Scheduling
          * @description What orders the queue, and who said so.
          */
@@ -4511,6 +4762,22 @@ export interface components {
              * @enum {string}
              */
             log_limit_action: "drop" | "kill";
+        };
+        /**
+         * SuggestedRequest
+         * @description What a job file might ask next time; null: leave it as it is.
+         */
+        SuggestedRequest: {
+            /** Timeout S */
+            timeout_s: number | null;
+            /** Cpus */
+            cpus: number | null;
+            /** Memory Bytes */
+            memory_bytes: number | null;
+            /** Gpus */
+            gpus: number | null;
+            /** Gpu Memory Bytes */
+            gpu_memory_bytes: number | null;
         };
         /**
          * TagMove
@@ -8826,6 +9093,95 @@ export interface operations {
                 };
                 content: {
                     "text/csv": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_attempt_metrics: {
+        parameters: {
+            query?: {
+                /** @description svg: plots; csv: every sample, or with `points` so many */
+                format?: "json" | "csv" | "svg";
+                /** @description at most about so many; default: 500 */
+                points?: number | null;
+                /** @description from this moment on, in seconds since 1970 */
+                since?: number | null;
+                /** @description up to this moment */
+                until?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptMetrics"];
+                    "text/csv": string;
+                    "image/svg+xml": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_attempt_metrics: {
+        parameters: {
+            query?: {
+                /** @description from this moment on, in seconds since 1970 */
+                since?: number | null;
+            };
+            header?: {
+                /** @description browsers send it by themselves */
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Samples as they are taken, until its end */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
