@@ -13,7 +13,7 @@ from pathlib import Path
 from headway.model.gpu_readings import GpuReadings
 from headway.samples.layout import MINUTE
 from headway.samples.model import FILE, MINUTES_FILE, GpuIdentity, Header, Sample
-from headway.samples.reading import OpenFile, SampleFile
+from headway.samples.reading import FileSource, SampleFile
 from headway.samples.thinning import Points, thin
 from headway.samples.writing import RollUp, encode_header, encode_sample
 from httpserver.samples.plots import svg
@@ -94,7 +94,7 @@ def _sample(second: int) -> Sample:
 def _points(folder: Path, since: float | None, until: float | None) -> Points:
     files = [os.open(folder / name, os.O_RDONLY) for name in (FILE, MINUTES_FILE)]
     try:
-        samples, minutes = SampleFile(OpenFile(files[0])), SampleFile(OpenFile(files[1]), MINUTE)
+        samples, minutes = SampleFile(FileSource(files[0])), SampleFile(FileSource(files[1]), MINUTE)
         return thin(samples, minutes, points=POINTS, since=since, until=until)
     finally:
         for descriptor in files:

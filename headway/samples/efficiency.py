@@ -68,7 +68,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CardRow:
     resource: str
     unit: str
     asked: float
@@ -94,7 +94,7 @@ class Suggested:
 @dataclass(frozen=True, slots=True)
 class Card:
     final: bool
-    rows: tuple[Row, ...]
+    rows: tuple[CardRow, ...]
     suggested: Suggested
     sentences: tuple[str, ...]
 
@@ -111,27 +111,27 @@ def card(asked: Request, used: Used, outcome: Outcome) -> Card:
     return Card(final, rows, suggested, tuple(sentences))
 
 
-def _rows(asked: Request, used: Used) -> list[Row]:
+def _rows(asked: Request, used: Used) -> list[CardRow]:
     rows = []
     if used.run_s is not None and asked.timeout_s > 0:
         text = f"It ran {round_duration(used.run_s)} of {round_duration(asked.timeout_s)}."
-        rows.append(Row("time", "seconds", asked.timeout_s, used.run_s, text))
+        rows.append(CardRow("time", "seconds", asked.timeout_s, used.run_s, text))
     if used.cpus is not None and asked.cpus > 0:
         text = f"On average it used {used.cpus:.1f} of {_cpus(asked.cpus)}."
-        rows.append(Row("cpus", "cpus", asked.cpus, used.cpus, text))
+        rows.append(CardRow("cpus", "cpus", asked.cpus, used.cpus, text))
     if used.peak_memory_bytes is not None and asked.memory_bytes > 0:
         text = f"It used {round_size(used.peak_memory_bytes)} of {round_size(asked.memory_bytes)} at most."
-        rows.append(Row("memory", "bytes", asked.memory_bytes, used.peak_memory_bytes, text))
+        rows.append(CardRow("memory", "bytes", asked.memory_bytes, used.peak_memory_bytes, text))
     if (mean := _mean_utilisation(used.gpus)) is not None:
         which = "Its GPU was" if len(used.gpus) == 1 else f"Its {len(used.gpus)} GPUs were"
-        rows.append(Row("gpu_utilisation", "share", 1.0, mean, f"{which} busy {mean:.0%} of the time."))
+        rows.append(CardRow("gpu_utilisation", "share", 1.0, mean, f"{which} busy {mean:.0%} of the time."))
     peaks = [gpu for gpu in used.gpus if gpu.peak_memory_used_bytes is not None]
     if peaks:
         most = max(gpu.peak_memory_used_bytes or 0 for gpu in peaks)
         room = asked.gpu_memory_bytes or min(gpu.memory_bytes for gpu in peaks)
         if room > 0:
             text = f"It used {round_size(most)} of {round_size(room)} of a GPU's memory at most."
-            rows.append(Row("gpu_memory", "bytes", room, most, text))
+            rows.append(CardRow("gpu_memory", "bytes", room, most, text))
     return rows
 
 

@@ -38,7 +38,7 @@ _CODES: Final = {Unit.SHARE: _SHARE, Unit.BYTES: _WHOLE}
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RecordColumns:
     """Names and codes of the values, as the header of a file tells them. A later Headway may have others."""
 
     machine: tuple[tuple[str, str], ...]
@@ -48,29 +48,29 @@ class Columns:
         return "".join(code for _, code in self.machine) + "".join(code for _, code in self.gpu) * gpus
 
 
-OURS: Final = Columns(
+OURS: Final = RecordColumns(
     machine=tuple((row.name, _WHOLE if row.kind is int else _FRACTION) for row in MACHINE),
     gpu=tuple((row.name, _CODES.get(row.unit, _FRACTION)) for row in READINGS),
 )
 
 
 @functools.lru_cache(maxsize=64)
-def sample_struct(gpus: int, columns: Columns = OURS) -> struct.Struct:
+def sample_struct(gpus: int, columns: RecordColumns = OURS) -> struct.Struct:
     return struct.Struct(_RECORD_HEAD + columns.codes(gpus))
 
 
 @functools.lru_cache(maxsize=64)
-def minute_struct(gpus: int, columns: Columns = OURS) -> struct.Struct:
+def minute_struct(gpus: int, columns: RecordColumns = OURS) -> struct.Struct:
     """Samples in it, seconds that it spans, then means and maxima."""
     values = len(columns.codes(gpus))
     return struct.Struct(_RECORD_HEAD + "If" + "f" * (2 * values))
 
 
-def body_of(kind: bytes, gpus: int, columns: Columns = OURS) -> struct.Struct:
+def body_of(kind: bytes, gpus: int, columns: RecordColumns = OURS) -> struct.Struct:
     return minute_struct(gpus, columns) if kind == MINUTE else sample_struct(gpus, columns)
 
 
-def size_of(kind: bytes, gpus: int, columns: Columns = OURS) -> int:
+def size_of(kind: bytes, gpus: int, columns: RecordColumns = OURS) -> int:
     """Of a whole record."""
     return body_of(kind, gpus, columns).size + _CHECK.size
 
@@ -112,7 +112,7 @@ def is_good(record: bytes | memoryview) -> bool:
     return bool(_CHECK.unpack(check)[0] == zlib.crc32(body))
 
 
-def sample_of(values: Sequence[Any], columns: Columns) -> Sample:
+def sample_of(values: Sequence[Any], columns: RecordColumns) -> Sample:
     """From an unpacked record. A column that this Headway doesn't know is left out."""
     at, rest = values[3], values[4:]
     machine = _named(columns.machine, rest)
@@ -148,7 +148,7 @@ def header_bytes(header: Header) -> bytes:
     return (_HEADER_MARK + _HEADER_HEAD.pack(len(text), zlib.crc32(text)) + text) * _HEADER_COPIES
 
 
-def read_header(data: bytes) -> tuple[Header, Columns, int, bool] | None:
+def read_header(data: bytes) -> tuple[Header, RecordColumns, int, bool] | None:
     """The header at the front of a file, its columns, and where the records begin. None: no copy is whole.
 
     The last value is False if the second copy is broken. It may be longer or shorter than it was, so the place is a
@@ -165,7 +165,7 @@ def read_header(data: bytes) -> tuple[Header, Columns, int, bool] | None:
     return None
 
 
-def _copy_at(data: bytes, at: int) -> tuple[Header, Columns, int] | None:
+def _copy_at(data: bytes, at: int) -> tuple[Header, RecordColumns, int] | None:
     begin = at + len(_HEADER_MARK) + _HEADER_HEAD.size
     if not data.startswith(_HEADER_MARK, at) or len(data) < begin:
         return None
@@ -180,9 +180,9 @@ def _copy_at(data: bytes, at: int) -> tuple[Header, Columns, int] | None:
     return header, columns, begin + length - at
 
 
-def _header_of(told: dict[str, Any]) -> tuple[Header, Columns]:
+def _header_of(told: dict[str, Any]) -> tuple[Header, RecordColumns]:
     gpus = tuple(GpuIdentity(str(g["uuid"]), str(g["model"]), int(g["memory_bytes"])) for g in told["gpus"])
-    columns = Columns(
+    columns = RecordColumns(
         machine=tuple((str(name), _code(code)) for name, code in told["columns"]),
         gpu=tuple((str(name), _code(code)) for name, code in told["gpu_columns"]),
     )

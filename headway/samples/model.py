@@ -82,7 +82,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PlotColumn:
     """A line of a plot. Counted values have become rates."""
 
     name: str
@@ -90,10 +90,10 @@ class Column:
     gpu: int | None  # its place in the header; None: of the attempt as a whole
 
 
-def columns_of(gpus: int) -> tuple[Column, ...]:
+def columns_of(gpus: int) -> tuple[PlotColumn, ...]:
     """All columns of an attempt, the GPUs' last. ``shown`` gives values in this order."""
-    machine = [Column(row.shown_name, row.shown_unit, None) for row in MACHINE]
-    return (*machine, *(Column(row.name, unit_name(row.unit), gpu) for gpu in range(gpus) for row in READINGS))
+    machine = [PlotColumn(row.shown_name, row.shown_unit, None) for row in MACHINE]
+    return (*machine, *(PlotColumn(row.name, unit_name(row.unit), gpu) for gpu in range(gpus) for row in READINGS))
 
 
 def unit_name(unit: Unit) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from .layout import MARK, MINUTE, OURS, SAMPLE, Columns, body_of, is_good, read_header, sample_of, size_of
+from .layout import MARK, MINUTE, OURS, SAMPLE, RecordColumns, body_of, is_good, read_header, sample_of, size_of
 from .model import GpuIdentity, Header, Sample
 
 _HEADER_READ: Final = 64 * 1024
@@ -24,7 +24,7 @@ _LATEST: Final = 1e11  # a moment that a calendar can show
 _HALVED_ENOUGH: Final = 64  # records, which are then read in a row
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that stand somewhere."""
 
     def size(self) -> int: ...
@@ -50,7 +50,7 @@ class InMemory:
 class Joined:
     """What lies on the shared folder up to ``at``, and behind it what its Worker sent."""
 
-    def __init__(self, front: Source | None, at: int, tail: bytes) -> None:
+    def __init__(self, front: ByteSource | None, at: int, tail: bytes) -> None:
         self._front = front
         self._at = at
         self._tail = tail
@@ -68,7 +68,7 @@ class Joined:
         return data + self._tail[begin : begin + length - len(data)]
 
 
-class OpenFile:
+class FileSource:
     """An open file, by its descriptor."""
 
     def __init__(self, descriptor: int) -> None:
@@ -96,7 +96,7 @@ class Record:
 class SampleFile:
     """One of the two files. ``lost`` counts the records that could not be read so far."""
 
-    def __init__(self, source: Source, kind: bytes = SAMPLE) -> None:
+    def __init__(self, source: ByteSource, kind: bytes = SAMPLE) -> None:
         self._source = source
         self._kind = kind
         self.lost = 0
@@ -105,7 +105,7 @@ class SampleFile:
         found = read_header(front)
         if found is None:
             self.header: Header | None = None
-            self.columns: Columns = OURS
+            self.columns: RecordColumns = OURS
             gpus, self.begin = _by_its_records(front, kind)
         else:
             self.header, self.columns, self.begin, certain = found
@@ -117,7 +117,7 @@ class SampleFile:
         self.record_size = size_of(kind, gpus, self.columns)
         self._front = MARK + kind + gpus.to_bytes(2, "little")
 
-    def read_from(self, source: Source) -> None:
+    def read_from(self, source: ByteSource) -> None:
         """Records of another place without a header of its own."""
         self._source, self.size, self.begin = source, source.size(), 0
 
@@ -251,7 +251,7 @@ def _by_its_records(front: bytes, kind: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-def _first_good(front: bytes, start: int, kind: bytes, gpus: int, columns: Columns) -> int | None:
+def _first_good(front: bytes, start: int, kind: bytes, gpus: int, columns: RecordColumns) -> int | None:
     size = size_of(kind, gpus, columns)
     at = front.find(MARK + kind, start)
     while at >= 0 and not _good_at(front, at, size):

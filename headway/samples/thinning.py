@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..model.gpu_readings import READINGS
-from .layout import Columns, decoded_all
-from .model import MACHINE, Column, Header, columns_of
+from .layout import RecordColumns, decoded_all
+from .model import MACHINE, Header, PlotColumn, columns_of
 from .reading import Record, SampleFile
 
 # So many samples are read for one plot at most, if there are minutes to be read instead.
@@ -28,7 +28,7 @@ class Points:
     """Lines of a plot, by column. A row of nothing but None is a gap: nobody looked then."""
 
     header: Header
-    columns: tuple[Column, ...]
+    columns: tuple[PlotColumn, ...]
     at: list[float]
     mean: list[Values]  # of each column
     most: list[Values]
@@ -93,7 +93,7 @@ def thin(
     return Points(header, columns_of(samples.gpus), shown.at, shown.mean, shown.most, shown.span, count, step_s, lost)
 
 
-def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header: Header) -> _Rows:
+def _sample_rows(records: Sequence[Record], columns: RecordColumns, gpus: int, header: Header) -> _Rows:
     at = [record.at for record in records]
     spans = [header.every_s, *(b - a if b > a else header.every_s for a, b in itertools.pairwise(at))]
     table = list(zip(*(record.values[4:] for record in records), strict=True))
@@ -111,7 +111,7 @@ def _sample_rows(records: Sequence[Record], columns: Columns, gpus: int, header:
     return _Rows(at, [1] * len(at), kept, values, [list(column) for column in values])
 
 
-def _minute_rows(records: Sequence[Record], columns: Columns, gpus: int) -> _Rows:
+def _minute_rows(records: Sequence[Record], columns: RecordColumns, gpus: int) -> _Rows:
     """A minute stands at its middle."""
     at = [record.at + float(record.values[5]) / 2 for record in records]
     weight = [int(record.values[4]) for record in records]
@@ -135,7 +135,7 @@ class _Place:
     code: str
 
 
-def _places(columns: Columns, gpus: int) -> list[_Place | None]:
+def _places(columns: RecordColumns, gpus: int) -> list[_Place | None]:
     """For each of our columns its place in a file, found by name. None: the file's version doesn't know it."""
     machine = {name: _Place(number, code) for number, (name, code) in enumerate(columns.machine)}
     places = [machine.get(row.name) for row in MACHINE]

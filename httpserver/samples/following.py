@@ -26,7 +26,7 @@ from ..logs.reader import AttemptLogReader
 from ..peers.clients import ServiceClients
 from . import gathering, views
 from .gathering import Gathered, SamplePlaces, request_of
-from .service import Found
+from .service import FoundAttempt
 
 log = get_logger(__name__)
 
@@ -66,13 +66,13 @@ class SampleFollowing:
         self._clock = clock
 
     def respond(
-        self, account: Account, found: Found, since: float | None, still_allowed: Callable[[], bool]
+        self, account: Account, found: FoundAttempt, since: float | None, still_allowed: Callable[[], bool]
     ) -> StreamingResponse:
         """The stream. ``since``: samples behind that moment; None: from the latest one on."""
         return _Following(self._events(found, since, still_allowed), self._follow_places, account.name)
 
     async def _events(
-        self, found: Found, since: float | None, still_allowed: Callable[[], bool]
+        self, found: FoundAttempt, since: float | None, still_allowed: Callable[[], bool]
     ) -> AsyncGenerator[str, None]:
         queue: asyncio.Queue[str | None] = asyncio.Queue(_QUEUED)
         pump = asyncio.create_task(self._pump(found, since, queue), name="samples pump")
@@ -89,7 +89,7 @@ class SampleFollowing:
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)
 
-    async def _pump(self, found: Found, since: float | None, queue: asyncio.Queue[str | None]) -> None:
+    async def _pump(self, found: FoundAttempt, since: float | None, queue: asyncio.Queue[str | None]) -> None:
         try:
             async with aclosing(self._followed(found, since)) as texts:
                 async for text in texts:
@@ -99,7 +99,7 @@ class SampleFollowing:
         finally:
             await queue.put(None)
 
-    async def _followed(self, found: Found, since: float | None) -> AsyncGenerator[str, None]:
+    async def _followed(self, found: FoundAttempt, since: float | None) -> AsyncGenerator[str, None]:
         state = _State(since)
         place = found.place
         while True:

@@ -10,7 +10,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.errors import HeadwayError, NotFound
+from headway.errors import HeadwayError, NotFound, Unavailable
 from headway.ids import AttemptId, JobId, TaskId
 from headway.logs import get_logger
 from headway.mount import Layout
@@ -18,7 +18,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import worker_pb2 as wk
 from headway.samples.layout import MINUTE
 from headway.samples.model import FILE, MINUTES_FILE
-from headway.samples.reading import Joined, OpenFile, SampleFile
+from headway.samples.reading import FileSource, Joined, SampleFile
 
 from ..logs.snapshot import LocatedAttempt
 from ..peers.clients import READ_S, ServiceClients
@@ -29,6 +29,7 @@ log = get_logger(__name__)
 _MOST_BYTES = 64 << 20
 
 WORKER_AWAY = "Its node does not answer now: the latest samples are missing."
+WORKER_OLDER = "Its node measures nothing: its Worker is of an older version."
 MOUNT_AWAY = "The shared folder can't be read now: older samples are missing."
 NONE_YET = "Nothing has been measured yet."
 NONE_EVER = "Nothing was measured: it ended at once, or its node measures nothing."
@@ -58,9 +59,9 @@ class Gathered:
         opened: list[int] = []
         try:
             front = _opened(self.folder / FILE, opened) if self.at else None
-            samples = SampleFile(Joined(OpenFile(front) if front is not None else None, self.at, self.tail))
+            samples = SampleFile(Joined(FileSource(front) if front is not None else None, self.at, self.tail))
             rolled = _opened(self.folder / MINUTES_FILE, opened) if minutes else None
-            yield samples, SampleFile(OpenFile(rolled), MINUTE) if rolled is not None else None
+            yield samples, SampleFile(FileSource(rolled), MINUTE) if rolled is not None else None
         finally:
             for descriptor in opened:
                 os.close(descriptor)
@@ -91,7 +92,8 @@ class SamplePlaces:
                 pass
             except HeadwayError as error:
                 log.info("samples.worker_has_none", task=str(task), reason=error.message)
-                trouble = trouble or ("" if found.ended else WORKER_AWAY)
+                if not found.ended and not trouble:
+                    trouble = WORKER_AWAY if isinstance(error, Unavailable) else WORKER_OLDER
         return Gathered(folder, size, tail, found.ended, trouble)
 
     async def _from_worker(self, task: TaskId, found: LocatedAttempt, start: int) -> tuple[int, bytes]:

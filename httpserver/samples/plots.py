@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from xml.sax.saxutils import escape
 
-from headway.samples.model import Column
+from headway.samples.model import PlotColumn
 from headway.samples.thinning import Points
 from headway.units import round_duration
 
@@ -85,7 +85,7 @@ class _Line:
 
 def _lines(points: Points, plot: _Plot) -> list[_Line]:
     """Those with a value. A reading that the driver does not have gets no plot."""
-    found: list[tuple[int, Column]] = [(n, c) for n, c in enumerate(points.columns) if c.name == plot.column]
+    found: list[tuple[int, PlotColumn]] = [(n, c) for n, c in enumerate(points.columns) if c.name == plot.column]
     lines = [_Line(column.gpu or 0, points.mean[place], points.most[place]) for place, column in found]
     return [line for line in lines if any(value is not None for value in line.mean)]
 

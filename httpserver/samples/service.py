@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAttempt:
     """An attempt that somebody may look at."""
 
     job: jm.Job
@@ -109,7 +109,7 @@ class Samples:
         headers = {"Content-Disposition": attachment(f"{found.file_name}.csv"), "Accept-Ranges": "none"}
         return StreamingResponse(_both(first, pieces), media_type="text/csv", headers=headers)
 
-    async def found(self, account: Account, ref: str, task: str, number: int) -> Found:
+    async def found(self, account: Account, ref: str, task: str, number: int) -> FoundAttempt:
         """
         Raises:
             NotAllowed: somebody else's job.
@@ -117,16 +117,18 @@ class Samples:
         """
         job, view = await self._jobs.own_task(account, ref, task)
         task_id = TaskId(JobId(job.id), view.name)
-        return Found(job, view, task_id, await self._reader.locate(task_id, number))
+        return FoundAttempt(job, view, task_id, await self._reader.locate(task_id, number))
 
-    async def _found(self, account: Account, ref: str, task: str, number: int, part: Part) -> tuple[Found, Gathered]:
+    async def _found(
+        self, account: Account, ref: str, task: str, number: int, part: Part
+    ) -> tuple[FoundAttempt, Gathered]:
         if part.since is not None and part.until is not None and part.since > part.until:
             raise InvalidInput("`since` lies behind `until`, so no sample lies between them: swap them.")
         found = await self.found(account, ref, task, number)
         return found, await self._places.gather(found.id, found.place)
 
 
-def _json(found: Found, gathered: Gathered, part: Part, points: int) -> bytes:
+def _json(found: FoundAttempt, gathered: Gathered, part: Part, points: int) -> bytes:
     with gathered.files() as (samples, minutes):
         thinned = thin(samples, minutes, points=points, since=part.since, until=part.until)
     view = found.place.view

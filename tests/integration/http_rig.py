@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 from pydantic import BaseModel
 
@@ -289,6 +290,7 @@ class FakeWorker(WorkerServicer):
     def __init__(self) -> None:
         self.logs: dict[tuple[str, str, int, str], bytearray] = {}
         self.samples: dict[tuple[str, str], bytearray] = {}
+        self.older = False  # it knows no samples
         self.ended: set[tuple[str, str, int]] = set()
         self.grown = asyncio.Condition()
         self.break_after: int | None = None
@@ -314,6 +316,8 @@ class FakeWorker(WorkerServicer):
             self.grown.notify_all()
 
     async def ReadSamples(self, request: wk.ReadSamplesRequest, context: Any) -> AsyncIterator[wk.SamplesChunk]:
+        if self.older:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         task, at = request.attempt.task, request.offset
         kept = self.samples.get((task.job_id, task.name))
         if kept is None:

@@ -171,6 +171,15 @@ async def test_without_samples_every_form_says_so(rig: Rig, state: str, said: st
     assert said in (await ann.get(path, params={"format": "svg"})).text
 
 
+async def test_a_worker_of_an_older_version_is_told(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    _, path = await a_task(rig)
+    monkeypatch.setattr(rig.worker, "older", True)
+
+    answer = (await (await rig.client("ann")).get(path)).json()
+
+    assert answer["sentence"] == "Its node measures nothing: its Worker is of an older version."
+
+
 async def test_what_is_readable_of_broken_files_is_shown(rig: Rig):
     ann = await rig.client("ann")
     job_id, path = await a_task(rig, **done())

@@ -12,7 +12,7 @@ from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import NotFound
 from headway.ids import AttemptId
-from headway.samples.reading import OpenFile, SampleFile
+from headway.samples.reading import FileSource, SampleFile
 
 from ..box import open_regular
 from ..model import AttemptRecord, AttemptStage
@@ -79,7 +79,7 @@ def _whole_records(path: Path, offset: int) -> bytes | None:
     except OSError:
         return None
     try:
-        file = SampleFile(OpenFile(descriptor))
+        file = SampleFile(FileSource(descriptor))
         if file.size < file.begin or offset >= file.size:
             return b""
         end = min(file.size, offset + CHUNK_BYTES)

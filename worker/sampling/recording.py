@@ -17,7 +17,7 @@ from headway.model.gpu_readings import GpuReadings, readings_of
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.samples.layout import OURS
 from headway.samples.model import FILE, MINUTES_FILE, GpuIdentity, Header, Sample
-from headway.samples.reading import OpenFile, SampleFile
+from headway.samples.reading import FileSource, SampleFile
 from headway.samples.sums import Sums
 from headway.samples.writing import RollUp, encode_header, encode_sample
 
@@ -87,7 +87,7 @@ class Recording:
         except FileNotFoundError:
             return None
         try:
-            file = SampleFile(OpenFile(descriptor))
+            file = SampleFile(FileSource(descriptor))
             header = file.known()
             if file.columns != OURS or file.gpus != len(gpu_uuids) or file.begin == 0:
                 return None

@@ -141,7 +141,7 @@ def test_a_part_is_found_by_halving_as_by_reading_all(places: list[int], since: 
 def test_a_file_of_a_later_version_shows_the_columns_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     from headway.samples import layout
 
-    later = layout.Columns((*OURS.machine[:2], ("threads", "Q")), (*OURS.gpu, ("fan", "H")))
+    later = layout.RecordColumns((*OURS.machine[:2], ("threads", "Q")), (*OURS.gpu, ("fan", "H")))
     with monkeypatch.context() as patched:
         patched.setattr(layout, "OURS", later)
         data = layout.header_bytes(header())
