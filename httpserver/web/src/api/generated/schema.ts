@@ -1503,8 +1503,8 @@ export interface paths {
         };
         /**
          * Get Usage
-         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used, over a span of time. An attempt that
-         *     reaches beyond it counts with its part inside; one that runs, until now.
+         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used or wasted, over a span of time. An
+         *     attempt that reaches beyond it counts with its part inside; one that runs, until now.
          */
         get: operations["get_usage"];
         put?: never;
@@ -5297,6 +5297,35 @@ export interface components {
              */
             booked_used: number | null;
             /**
+             * Measured Gpu Hours
+             * @description of `gpu_hours`: GPUs of ended attempts that were measured
+             * @default 0
+             */
+            measured_gpu_hours: number;
+            /**
+             * Mean Gpu Utilisation
+             * @description of these, 0 to 1; null: nothing was measured
+             */
+            mean_gpu_utilisation: number | null;
+            /**
+             * Idle Gpu Hours
+             * @description of these, with hardly any utilisation: booked, and not used
+             * @default 0
+             */
+            idle_gpu_hours: number;
+            /**
+             * Failed Gpu Hours
+             * @description of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory
+             * @default 0
+             */
+            failed_gpu_hours: number;
+            /**
+             * Wasted Gpu Hours
+             * @description the last one, and what all other attempts were idle
+             * @default 0
+             */
+            wasted_gpu_hours: number;
+            /**
              * Key
              * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id (empty: jobs that are no longer kept) or node id
              */
@@ -5368,6 +5397,35 @@ export interface components {
              * @description the share of both, 0 to 1; null: nothing was booked
              */
             booked_used: number | null;
+            /**
+             * Measured Gpu Hours
+             * @description of `gpu_hours`: GPUs of ended attempts that were measured
+             * @default 0
+             */
+            measured_gpu_hours: number;
+            /**
+             * Mean Gpu Utilisation
+             * @description of these, 0 to 1; null: nothing was measured
+             */
+            mean_gpu_utilisation: number | null;
+            /**
+             * Idle Gpu Hours
+             * @description of these, with hardly any utilisation: booked, and not used
+             * @default 0
+             */
+            idle_gpu_hours: number;
+            /**
+             * Failed Gpu Hours
+             * @description of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory
+             * @default 0
+             */
+            failed_gpu_hours: number;
+            /**
+             * Wasted Gpu Hours
+             * @description the last one, and what all other attempts were idle
+             * @default 0
+             */
+            wasted_gpu_hours: number;
         };
         /**
          * UsedBy
@@ -8978,6 +9036,10 @@ export interface operations {
                 user?: string;
                 limit?: number;
                 offset?: number;
+                /** @description `csv`: a line for each row, all of them */
+                format?: "json" | "csv";
+                /** @description with `csv`: rows for each day of the span (UTC) */
+                daily?: boolean;
             };
             header?: never;
             path?: never;
@@ -8992,6 +9054,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Usage"];
+                    "text/csv": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
