@@ -389,6 +389,11 @@ class WorkerSection(Section):
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
     )
+    gpu_clean_s: SecondsOrZero = Field(
+        default=60.0,
+        description="how long a GPU that was taken out for a fault must be clean before it comes back by itself, where "
+        "the fault passes (docs/gpus.md)",
+    )
     keep_ended_s: SecondsOrZero = Field(
         default=3_600.0, description="how long the folder of an ended, copied attempt stays"
     )
