@@ -262,7 +262,7 @@ async def build(
         status,
         heartbeat,
         clock,
-        gpus,
+        gpus=gpus,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
     )
