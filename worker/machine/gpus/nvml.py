@@ -90,6 +90,7 @@ class NvmlGpus:
             return replace(self._last, gpus=gpus, problem=_SILENT)
         look = waiting.result()
         if look.inventory.problem:
+            self._quarantine.driver_fails()
             return replace(look.inventory, gpus=_sick(self._quarantine.all(), "its driver can't be read"))
         self._judge(call)
         await self._quarantine.store()
@@ -125,7 +126,7 @@ class NvmlGpus:
 
     async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         found = await self.read(self._ours)
-        if found.problem:
+        if found.problem and not gone:
             return GpuReturnAnswer(False, f"{uuid} stays out. {found.problem}")
         answer = self._quarantine.give_back(uuid, gone=gone)
         if answer.returned:
