@@ -443,6 +443,16 @@ class Runtime(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that uses a GPU, by this machine's pid. ``owner`` and ``command`` are empty where they aren't known."""
+
+    pid: int
+    memory_used_bytes: int | None = None
+    owner: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuReading(GpuReadings):
     """One GPU now."""
 
@@ -455,6 +465,8 @@ class GpuReading(GpuReadings):
     sick: bool = False
     busy_outside: bool = False
     note: str = ""  # why sick or busy
+    fault: str = ""  # the word of what is wrong with the card itself; empty: nothing, or something else made it sick
+    processes: tuple[GpuProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
