@@ -444,12 +444,12 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process that uses a GPU, by this machine's pid. ``owner`` and ``command`` are empty where they aren't known."""
+    """A process that uses a GPU. Empty and None: not known."""
 
     pid: int
-    memory_used_bytes: int | None = None
     owner: str = ""
     command: str = ""
+    memory_used_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,8 +465,11 @@ class GpuReading(GpuReadings):
     sick: bool = False
     busy_outside: bool = False
     note: str = ""  # why sick or busy
-    fault: str = ""  # the word of what is wrong with the card itself; empty: nothing, or something else made it sick
-    processes: tuple[GpuProcess, ...] = ()
+    fault: str = ""  # what made it sick (``GpuFaultWord``); empty: it is not, or by no fault of the card
+    quarantined_since: float = 0.0  # by a fault that stays until the card is clean again; 0: it is not
+    parent_uuid: str = ""  # of a MIG slice: its card
+    linked_uuids: tuple[str, ...] = ()  # cards that it reaches over NVLink
+    processes: tuple[GpuProcess, ...] = ()  # on it, that Headway did not start
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,7 +483,7 @@ class GpuInventory:
 
 
 class Gpus(Protocol):
-    """The machine's GPUs: ``NvmlGpus`` in ``machine/gpus.py``, or simulated ones."""
+    """The machine's GPUs: ``NvmlGpus`` in ``machine/gpus``, or simulated ones."""
 
     async def read(self, ours: Collection[str]) -> GpuInventory:
         """Readings of all GPUs. ``ours`` are the UUIDs of live attempts, whose processes belong to Headway.

@@ -21,7 +21,7 @@ from resource_manager import history, inventory
 from tests.support.scripts import script
 from tests.support.wider_messages import widened
 from worker import wire
-from worker.machine import gpus
+from worker.machine.gpus import nvml as gpus
 from worker.ports import GpuReading
 
 ROOT = Path(__file__).parents[2]

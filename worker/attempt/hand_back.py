@@ -55,11 +55,12 @@ def why_not_clean(
         return f"process {what} of an ended task is still on it{size}"
     if baseline_bytes is None:
         return ""
-    used = None if gpu is None or gpu.fault else own_use(gpu, others)
+    if gpu is None or gpu.memory_used_bytes is None:
+        return "a task ended on it, and its memory could not be read since"
+    used = own_use(gpu, others)
     if used is None:
-        # With a process outside Headway whose memory is not told, nobody can know. That card is theirs anyway.
-        unknown = gpu is not None and not gpu.fault and gpu.memory_used_bytes is not None
-        return "" if unknown else "a task ended on it, and its memory could not be read since"
+        # Of a process outside Headway the memory is not told. Such a card is theirs anyway.
+        return ""
     if used > baseline_bytes + tolerance_bytes:
         return f"{roundly(used - baseline_bytes)} of its memory are still in use after a task ended"
     return ""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headway.clock import Clock
+from headway.model.gpu_faults import GpuFaultWord
 
 from ..ports import GpuInventory, GpuProcess, GpuReading, Gpus
 from .gpu_processes import GpuProcesses
@@ -81,4 +82,4 @@ class WatchedGpus:
         why = self.held_back.get(gpu.uuid)
         if why is None or gpu.sick:
             return gpu
-        return replace(gpu, sick=True, busy_outside=False, note=why)
+        return replace(gpu, sick=True, busy_outside=False, fault=GpuFaultWord.NOT_CLEAN, note=why)

@@ -18,7 +18,7 @@ import pynvml
 from headway.logs import get_logger
 from headway.units import format_size
 
-from ..ports import GpuInventory, GpuReading
+from ...ports import GpuInventory, GpuReading
 
 log = get_logger(__name__)
 
