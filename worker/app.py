@@ -29,6 +29,7 @@ from .attempt.late_reporter import LateReporter
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
+from .gpu_parts import watch_attempts_gpus, watched_gpus
 from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
 from .logs.reader import WorkerLogReader
@@ -102,7 +103,8 @@ async def build(
     gpus = gpus or parts.gpus
     assert gpus is not None
     assert guard is not None
-    service.on_stop(gpus.close)
+    watched = watched_gpus(gpus, settings, attempts_dir, clock)
+    service.on_stop(watched.close)
 
     http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
     task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
@@ -191,6 +193,7 @@ async def build(
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    gpu_loops = watch_attempts_gpus(watched, settings, attempts_dir, context, controller, conditions)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
 
@@ -216,7 +219,7 @@ async def build(
         node_id=node_id,
         incarnation=incarnation,
         runtime=runtime,
-        gpus=gpus,
+        gpus=watched,
         offer=OfferedResources(settings.cpus, settings.memory_bytes),
         conditions=conditions,
         engine=engine,
@@ -328,6 +331,7 @@ async def build(
         "prefetch": prefetch.run,
         "registration": registration.run,
         "reports": reports.run,
+        **gpu_loops,
     }
     for name, loop in loops.items():
         service.side_task(name, loop)

@@ -199,8 +199,8 @@ class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
     # engine_unavailable | mount_unavailable | mount_options | mount_rights | disk_full | gpu_unavailable |
-    # gpu_not_clean | gpus_simulated | container_stuck | live_restore_off | homes_partly_open | network_rules | network_unguarded |
-    # network_range | stopping
+    # gpu_not_clean | gpus_simulated | container_stuck | live_restore_off | homes_partly_open | network_rules |
+    # network_unguarded | network_range | stopping
     word: str
     sentence: str
     since: float

@@ -15,7 +15,7 @@ from ..box import box_of_process
 from ..ports import GpuProcess
 
 _MOST_TEXT, _MOST_WORDS = 60, 4
-_ROUNDLY = 1 << 20
+_STEPS, _LAST_STEP = ((100 << 20, 1 << 20), (1 << 30, 10 << 20)), 128 << 20
 _PROC = Path("/proc")
 
 
@@ -88,9 +88,7 @@ def whose(processes: Sequence[GpuProcess], used_bytes: int | None = None) -> str
 
 def roundly(size: int) -> str:
     """A size without digits that change all the time."""
-    step = _ROUNDLY
-    while size >= 100 * step:
-        step *= 10
+    step = next((step for most, step in _STEPS if size < most), _LAST_STEP)
     return round_size(size // step * step if size >= step else size)
 
 

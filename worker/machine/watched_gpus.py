@@ -72,9 +72,7 @@ class WatchedGpus:
     async def close(self) -> None:
         await self._inner.close()
 
-    def _split(
-        self, gpus: Sequence[GpuReading]
-    ) -> dict[str, tuple[dict[str, list[GpuProcess]], list[GpuProcess]]]:
+    def _split(self, gpus: Sequence[GpuReading]) -> dict[str, tuple[dict[str, list[GpuProcess]], list[GpuProcess]]]:
         self._processes.forget([process.pid for gpu in gpus for process in gpu.processes])
         return {gpu.uuid: self._processes.split(gpu.processes) for gpu in gpus if gpu.processes}
 

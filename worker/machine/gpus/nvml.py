@@ -19,6 +19,7 @@ from headway.logs import get_logger
 from headway.units import format_size
 
 from ...ports import GpuInventory, GpuReading
+from .processes import processes_on
 
 log = get_logger(__name__)
 
@@ -199,6 +200,7 @@ def _reading(index: int) -> GpuReading:
         memory_used_bytes=used,
         temperature_c=_or_none(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU),
         power_w=None if power is None else power / 1000,
+        processes=processes_on(gpu),
     )
     mode = _or_none(pynvml.nvmlDeviceGetMigMode, gpu)
     if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
