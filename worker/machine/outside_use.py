@@ -39,7 +39,7 @@ class OutsideUse:
         busy_at = self._busy_at.get(gpu.uuid)
         if busy_at is not None and now < busy_at + self._free_for_s:
             wait = format_duration(self._free_for_s)
-            note = f"in use from outside Headway until a moment ago; it is given out once it was free for {wait}"
+            note = f"free of use from outside only since a moment ago; it is given out once it was free for {wait}"
             return replace(gpu, busy_outside=True, note=note)
         self._busy_at.pop(gpu.uuid, None)
         return gpu
