@@ -29,7 +29,7 @@ from .attempt.late_reporter import LateReporter
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
-from .gpu_parts import watch_attempts_gpus, watched_gpus
+from .gpu_parts import offered_gpus, watch_attempts_gpus
 from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
 from .logs.reader import WorkerLogReader
@@ -43,7 +43,7 @@ from .node.heartbeat import Heartbeat
 from .node.registration import Registration
 from .node.status import OfferedResources, StatusReader
 from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
-from .ports import Gpus, Runtime
+from .ports import Gpus, Runtime, WatchedGpus
 from .runtime import registry
 from .runtime.setup import RuntimeParts, RuntimeSetup
 from .servicer import WorkerService
@@ -103,8 +103,8 @@ async def build(
     gpus = gpus or parts.gpus
     assert gpus is not None
     assert guard is not None
-    watched = watched_gpus(gpus, settings, attempts_dir, clock)
-    service.on_stop(watched.close)
+    offered = offered_gpus(gpus, settings, attempts_dir, clock)
+    service.on_stop(offered.close)
 
     http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
     task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
@@ -193,7 +193,7 @@ async def build(
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
-    gpu_loops = watch_attempts_gpus(watched, settings, attempts_dir, context, controller, conditions)
+    gpu_loops = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
 
@@ -219,7 +219,7 @@ async def build(
         node_id=node_id,
         incarnation=incarnation,
         runtime=runtime,
-        gpus=watched,
+        gpus=offered,
         offer=OfferedResources(settings.cpus, settings.memory_bytes),
         conditions=conditions,
         engine=engine,
@@ -265,6 +265,7 @@ async def build(
         status,
         heartbeat,
         clock,
+        gpus,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
     )
@@ -284,6 +285,8 @@ async def build(
 
     async def start() -> None:
         # Look before the server opens, so that the first launch meets the real conditions.
+        if isinstance(gpus, WatchedGpus):
+            await gpus.open(store.gpus)
         await context.runtime.open(controller.nudge)
         await images.open()
         await mounted.look()
@@ -379,7 +382,11 @@ def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) 
     elif gpus is None:
         from .machine.gpus import NvmlGpus
 
-        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
+        gpus = NvmlGpus(
+            outside_memory_bytes=settings.gpu_outside_memory_bytes,
+            clean_s=settings.gpu_clean_s,
+            clock=setup.clock,
+        )
     return replace(parts, gpus=gpus, guard=parts.guard or _no_guard(config, setup, parts.runtime))
 
 

@@ -16,16 +16,16 @@ from .attempt.task_controller import TaskController
 from .machine.conditions import Conditions
 from .machine.device_access import lost_devices_of
 from .machine.gpu_processes import GpuProcesses
-from .machine.watched_gpus import WatchedGpus
+from .machine.offered_gpus import OfferedGpus
 from .ports import Gpus
 
 if TYPE_CHECKING:
     from headway.config.sections import WorkerSection
 
 
-def watched_gpus(gpus: Gpus, settings: WorkerSection, attempts_dir: Path, clock: Clock) -> WatchedGpus:
+def offered_gpus(gpus: Gpus, settings: WorkerSection, attempts_dir: Path, clock: Clock) -> OfferedGpus:
     """The GPUs as they are offered."""
-    return WatchedGpus(
+    return OfferedGpus(
         gpus,
         GpuProcesses(attempts_dir),
         clock,
@@ -35,7 +35,7 @@ def watched_gpus(gpus: Gpus, settings: WorkerSection, attempts_dir: Path, clock:
 
 
 def watch_attempts_gpus(
-    gpus: WatchedGpus,
+    gpus: OfferedGpus,
     settings: WorkerSection,
     attempts_dir: Path,
     context: ExecutorContext,

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
@@ -494,4 +494,40 @@ class Gpus(Protocol):
 
     async def close(self) -> None:
         """Safe twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReturn:
+    """What became of the wish to give a card out again. ``sentence`` says it to an admin."""
+
+    returned: bool
+    sentence: str
+
+
+class GpuJournal(Protocol):
+    """Where the health of GPUs is written down."""
+
+    async def load(self) -> str:
+        """What was saved last; empty: nothing. Raises StoreUnavailable."""
+        ...
+
+    async def save(self, text: str) -> None:
+        """It is durable when this returns. Raises StoreFull or StoreUnavailable."""
+        ...
+
+
+@runtime_checkable
+class WatchedGpus(Gpus, Protocol):
+    """GPUs whose faults are watched: a faulty one is taken out until it is clean."""
+
+    async def open(self, journal: GpuJournal) -> None:
+        """Once, before the first reading: take up what is known from before. Raises StoreUnavailable."""
+        ...
+
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturn:
+        """Look at a card that was taken out, and give it out again if it is clean.
+
+        ``gone``: it was taken out of the machine for good, so it is forgotten. Safe twice, and for unknown ones.
+        """
         ...

@@ -402,6 +402,11 @@ class WorkerSection(Section):
         description="whether a task is ended, and repeated, as soon as one of its GPUs fails; otherwise it goes on as "
         "long as it can",
     )
+    gpu_clean_s: SecondsOrZero = Field(
+        default=60.0,
+        description="how long a GPU that was taken out for a fault must be clean before it comes back by itself, where "
+        "the fault passes (docs/gpus.md)",
+    )
     keep_ended_s: SecondsOrZero = Field(
         default=3_600.0, description="how long the folder of an ended, copied attempt stays"
     )

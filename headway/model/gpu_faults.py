@@ -1,4 +1,4 @@
-"""The table of a GPU's faults: one row for each word, which says how it passes."""
+"""The table of a GPU's faults: one row for each word, which says what happened and how it passes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFaultFacts:
-    """What follows from a fault. ``sentence`` says what happened, ``advice`` what an admin can do."""
+    """What follows from a fault. ``what`` is a clause about "it", ``advice`` a sentence for an admin."""
 
-    sentence: str
+    what: str
     advice: str
-    # Whether it comes back by itself once it has been clean for a while. Else an admin returns it.
-    passes: bool
+    passes: bool  # it comes back by itself once it has been clean for a while; else an admin returns it
+
+
+_RESET = "Reset the card (`nvidia-smi --gpu-reset`) or restart the machine"
 
 
 class GpuFaultWord(StrEnum):
@@ -33,47 +35,46 @@ class GpuFaultWord(StrEnum):
     XID_ERROR = (
         "xid_error",
         GpuFaultFacts(
-            sentence="The driver reported a fault of the card",
-            advice="Reset the card (`nvidia-smi --gpu-reset`) or restart the machine, then return the card.",
-            passes=False,
+            what="its driver reported a fault of the hardware", advice=f"{_RESET}, then return the card.", passes=False
         ),
     )
     ECC_ERRORS = (
         "ecc_errors",
         GpuFaultFacts(
-            sentence="Its memory had errors that can't be corrected",
-            advice="Reset the card (`nvidia-smi --gpu-reset`) or restart the machine, then return the card.",
+            what="its memory has errors that can't be corrected",
+            advice=f"{_RESET}, then return the card.",
             passes=False,
         ),
     )
     ROW_REMAP = (
         "row_remap",
         GpuFaultFacts(
-            sentence="Parts of its memory have to be replaced by spare ones",
-            advice="Reset the card (`nvidia-smi --gpu-reset`) or restart the machine: it comes back by itself then.",
+            what="parts of its memory must be replaced by spare ones",
+            advice=f"{_RESET}. Then it comes back by itself.",
             passes=True,
         ),
     )
     ROW_REMAP_FAILED = (
         "row_remap_failed",
         GpuFaultFacts(
-            sentence="Parts of its memory are broken, and no spare ones are left",
-            advice="Replace the card.",
+            what="parts of its memory are broken, and no spare ones are left",
+            advice="Have the card replaced.",
             passes=False,
         ),
     )
     OFF_THE_BUS = (
         "off_the_bus",
         GpuFaultFacts(
-            sentence="It fell off the bus",
-            advice="Restart the machine. If it happens again, look at power, cooling and seat of the card.",
-            passes=False,
+            what="it fell off the bus",
+            advice="Restart the machine. Then it comes back by itself. If it happens again, look at its power, its "
+            "cooling and its seat.",
+            passes=True,
         ),
     )
     TOO_HOT = (
         "too_hot",
         GpuFaultFacts(
-            sentence="It is too hot",
+            what="it is too hot",
             advice="Look at fans, dust and the air of the room. It comes back by itself when it has cooled down.",
             passes=True,
         ),
@@ -81,24 +82,33 @@ class GpuFaultWord(StrEnum):
     VANISHED = (
         "vanished",
         GpuFaultFacts(
-            sentence="The driver no longer lists it",
-            advice="If it was taken out, restart the worker. It comes back by itself when the driver lists it again.",
+            what="its driver does not list it any more",
+            advice="Restart the machine. If the card was taken out for good, say so by "
+            "`headway gpus return NODE UUID --gone`.",
             passes=True,
         ),
     )
     UNREADABLE = (
         "unreadable",
         GpuFaultFacts(
-            sentence="The driver can't read it",
-            advice="See what `nvidia-smi` says of it. It comes back by itself when the driver reads it again.",
+            what="its driver can't read it",
+            advice="Look at what `nvidia-smi` says of it. It comes back by itself when it can be read again.",
             passes=True,
         ),
     )
     NOT_CLEAN = (
         "not_clean",
         GpuFaultFacts(
-            sentence="An attempt left processes or memory on it",
+            what="an attempt left processes or memory on it",
             advice="End the processes that `nvidia-smi` shows. It comes back by itself when it is clean.",
             passes=True,
         ),
     )
+
+
+def fault_of(word: str) -> GpuFaultWord | None:
+    """The row of a word in a message. None: there is no fault, or a newer Worker knows it."""
+    try:
+        return GpuFaultWord(word)
+    except ValueError:
+        return None

@@ -16,7 +16,7 @@ from headway.logs import get_logger
 from headway.model.gpu_faults import GpuFaultWord
 from headway.model.reasons import EndReason, EndWord
 
-from ..machine.watched_gpus import GpuLook, WatchedGpus
+from ..machine.offered_gpus import GpuLook, OfferedGpus
 from ..model import AttemptGpus, AttemptRecord, AttemptStage, EndDecision, LaunchAttempt
 from ..ports import GpuInventory
 from .context import ExecutorContext
@@ -75,7 +75,7 @@ class GpuWatch:
 
     def __init__(
         self,
-        gpus: WatchedGpus,
+        gpus: OfferedGpus,
         hand_back: HandBack,
         context: ExecutorContext,
         *,

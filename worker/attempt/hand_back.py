@@ -17,7 +17,7 @@ from headway.logs import get_logger
 
 from ..machine.conditions import Conditions
 from ..machine.gpu_processes import most, roundly
-from ..machine.watched_gpus import GpuLook, WatchedGpus
+from ..machine.offered_gpus import GpuLook, OfferedGpus
 from ..model import AttemptRecord
 from ..ports import GpuProcess, GpuReading
 from ..store import WorkerStore
@@ -77,7 +77,7 @@ class HandBack:
 
     def __init__(
         self,
-        gpus: WatchedGpus,
+        gpus: OfferedGpus,
         store: WorkerStore,
         conditions: Conditions,
         clock: Clock,

@@ -42,7 +42,9 @@ def test_readings_alone_are_not_told() -> None:
     assert inventory.watched_facts(answered(node, status)) == inventory.watched_facts(node)
 
 
-@pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "whose", "condition", "no gpus", "image", "incarnation", "ulimits"])
+@pytest.mark.parametrize(
+    "what", ["cpu", "gpu", "sick", "whose", "condition", "no gpus", "image", "incarnation", "ulimits"]
+)
 def test_what_others_plan_with_is_told(what: str) -> None:
     node = a_node()
     status = a_status()

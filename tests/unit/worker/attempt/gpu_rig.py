@@ -12,7 +12,7 @@ from worker.attempt.hand_back import HandBack
 from worker.attempt.task_executor import TaskExecutor
 from worker.box import StopWord
 from worker.machine.conditions import Conditions
-from worker.machine.watched_gpus import WatchedGpus
+from worker.machine.offered_gpus import OfferedGpus
 from worker.ports import GpuInventory, GpuProcess, GpuReading
 
 MIB = 1 << 20
@@ -54,7 +54,7 @@ class GpuOne:
         self.conditions = Conditions(one.rig.clock)
         self.lost: list[str] = []
         context = one.rig.context
-        self.watched = WatchedGpus(
+        self.watched = OfferedGpus(
             self.cards,
             self.cards,  # type: ignore[arg-type]
             one.rig.clock,

@@ -26,7 +26,7 @@ class GpuLook:
         return next((gpu for gpu in self.inventory.gpus if gpu.uuid == uuid), None)
 
 
-class WatchedGpus:
+class OfferedGpus:
     """``ports.Gpus`` around those that a driver or a rehearsal brings. ``held_back`` are not offered, and why not."""
 
     def __init__(
