@@ -382,6 +382,10 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
             )
             for one in message.processes
         ],
+        "fault": message.fault,
+        "quarantined_since": message.quarantined_since or None,
+        "parent_uuid": message.parent_uuid,
+        "linked_uuids": list(message.linked_uuids),
     }
 
 
