@@ -265,7 +265,7 @@ async def build(
         status,
         heartbeat,
         clock,
-        offered,
+        gpus=offered,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
     )
