@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from headway.clock import Clock
 from headway.model.gpu_faults import GpuFaultWord
 
-from ..ports import GpuInventory, GpuJournal, GpuProcess, GpuReading, GpuReturn, Gpus, WatchedGpus
+from ..ports import GpuInventory, GpuJournal, GpuProcess, GpuReading, GpuReturnAnswer, Gpus, WatchedGpus
 from .gpu_processes import GpuProcesses
 from .outside_use import OutsideUse
 
@@ -78,15 +78,15 @@ class OfferedGpus:
         if isinstance(self._inner, WatchedGpus):
             await self._inner.open(journal)
 
-    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturn:
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         """As ``ports.WatchedGpus``. A card that is held back after a task is looked at first."""
         if uuid in self.held_back and not gone:
             await self.on_return()
             why = self.held_back.get(uuid)
             if why is not None:
-                return GpuReturn(False, f"{uuid} stays out: {why}. {GpuFaultWord.NOT_CLEAN.facts.advice}")
+                return GpuReturnAnswer(False, f"{uuid} stays out: {why}. {GpuFaultWord.NOT_CLEAN.facts.advice}")
         if not isinstance(self._inner, WatchedGpus):
-            return GpuReturn(False, "This worker watches no faults of GPUs, so none is taken out.")
+            return GpuReturnAnswer(False, "This worker watches no faults of GPUs, so none is taken out.")
         return await self._inner.return_gpu(uuid, gone=gone)
 
     async def close(self) -> None:
