@@ -12,6 +12,7 @@ import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
 import { HelpLink } from "../components/help-link";
+import { OutsideProcesses } from "../components/outside-processes";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
 import { gpuWord } from "../domain/bookings";
@@ -182,6 +183,7 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
                         ))}
                         <td data-label="state">
                           {gpuWord(gpu).word} {gpu.note}
+                          <OutsideProcesses gpu={gpu} />
                         </td>
                         <td className="holds">
                           {gpu.booking ? (
