@@ -2,8 +2,11 @@
 import type { components } from "../api/generated/schema";
 import { type Column, GPU_PLOTS, type GpuName, type Measured, type Values, gpuKey, usualStep } from "./series";
 
-type Point = components["schemas"]["UsagePoint"];
-type Readings = Pick<Point, "cpus_used" | "memory_used_bytes" | "disk_free_bytes" | "gpus">;
+type UsagePoint = components["schemas"]["UsagePoint"];
+/** The answer, as far as it matters here. */
+type Gpu = Pick<UsagePoint["gpus"][number], "uuid" | "model" | "index" | (typeof GPU_PLOTS)[number]["reading"]>;
+type Readings = Pick<UsagePoint, "cpus_used" | "memory_used_bytes" | "disk_free_bytes"> & { readonly gpus: readonly Gpu[] };
+type Point = Readings & Pick<UsagePoint, "at" | "span_s"> & { readonly peak: Readings | null };
 
 export function fromUsage({ points }: { readonly points: readonly Point[] }): Measured {
   const at = points.map((point) => point.at);

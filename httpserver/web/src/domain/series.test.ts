@@ -109,8 +109,8 @@ test("asked and used are told in the units of the resource", () => {
 });
 
 test("a machine's history: means with their peaks, and of what is free the least", () => {
-  const gpu = { uuid: "GPU-a", model: "T4", index: 3, memory_bytes: 1, simulated: false, sick: false, busy_outside: false, note: "", fault: "", quarantined_since: null, parent_uuid: "", linked_uuids: [], memory_utilisation: null, memory_used_bytes: null, temperature_c: 40, power_w: null };
-  const point = (at: number, cpus: number | null, free: number, use: number) => ({ at, span_s: 60, cpus_used: cpus, memory_used_bytes: 5, disk_free_bytes: free, live_attempts: 0, gpus: [{ ...gpu, utilisation: use }] });
+  const gpu = { uuid: "GPU-a", model: "T4", index: 3, memory_utilisation: null, memory_used_bytes: null, temperature_c: 40, power_w: null };
+  const point = (at: number, cpus: number | null, free: number, use: number) => ({ at, span_s: 60, cpus_used: cpus, memory_used_bytes: 5, disk_free_bytes: free, gpus: [{ ...gpu, utilisation: use }] });
   const measured = fromUsage({
     points: [
       { ...point(30, 1, 100, 0.5), peak: point(30, 4, 80, 1) },
