@@ -226,6 +226,7 @@ async def build(
         using_resources=controller.using_resources,
         images=images,
         show_names=settings.local_images,
+        gpu_passing=parts.gpu_passing,
     )
 
     async def renew(lease: Lease, discarded: Collection[AttemptId]) -> None:

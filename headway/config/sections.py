@@ -385,6 +385,10 @@ class WorkerSection(Section):
     engine_timeout_s: Seconds = Field(
         default=60.0, description="an engine call without an answer for so long counts as hung"
     )
+    gpu_passing: Literal["auto", "device_request", "cdi", "device_nodes"] = Field(
+        default="auto",
+        description="how containers are given GPUs (docs/gpus.md). auto: by the first of these ways that it has",
+    )
     gpu_outside_memory_bytes: Bytes = Field(
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
