@@ -373,6 +373,15 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
         "sick": message.sick,
         "busy_outside": message.busy_outside,
         "note": message.note,
+        "processes": [
+            s.GpuProcess(
+                pid=one.pid,
+                owner=one.owner,
+                command=one.command,
+                memory_used_bytes=if_set(one, "memory_used_bytes"),
+            )
+            for one in message.processes
+        ],
     }
 
 

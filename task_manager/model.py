@@ -41,6 +41,7 @@ class Gpu:
     index: int = 0
     sick: bool = False
     busy_outside: bool = False  # used by a process that Headway did not start
+    note: str = ""  # of one that can't be used: why
 
     @property
     def usable(self) -> bool:

@@ -19,6 +19,7 @@ from .logs.reader import WorkerLogReader
 from .model import WantedImage
 from .node.heartbeat import Heartbeat
 from .node.status import StatusReader
+from .ports import Gpus, WatchedGpus
 
 
 class WorkerService(WorkerServicer):
@@ -32,6 +33,7 @@ class WorkerService(WorkerServicer):
         status: StatusReader,
         heartbeat: Heartbeat,
         clock: Clock,
+        gpus: Gpus,
         *,
         on_poll: Callable[[], None],
         on_prefetch_list: Callable[[Sequence[WantedImage]], None],
@@ -42,6 +44,7 @@ class WorkerService(WorkerServicer):
         self._status = status
         self._heartbeat = heartbeat
         self._clock = clock
+        self._gpus = gpus
         self._on_poll = on_poll
         self._on_prefetch_list = on_prefetch_list
 
@@ -100,6 +103,14 @@ class WorkerService(WorkerServicer):
     ) -> worker_pb2.PrepareImagesReply:
         self._on_prefetch_list(wire.prefetch_images(request))
         return worker_pb2.PrepareImagesReply()
+
+    async def ReturnGpu(
+        self, request: resource_manager_pb2.ReturnGpuRequest, context: Any
+    ) -> resource_manager_pb2.ReturnGpuReply:
+        if not isinstance(self._gpus, WatchedGpus):
+            raise FailedPrecondition("This worker watches no faults of GPUs, so none is taken out.")
+        answer = await self._gpus.return_gpu(request.uuid, gone=request.gone)
+        return resource_manager_pb2.ReturnGpuReply(returned=answer.returned, sentence=valid_text(answer.sentence))
 
     async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:
         self._on_poll()

@@ -39,7 +39,7 @@ FIRM: Final = {
     "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files generation gid
         gpus
         id incarnation index jobs kept_days line live_attempts log_bytes max_bytes max_files
-        memory_bytes number of_runs offset pinned place position promised queued_count retries
+        memory_bytes number of_runs offset pid pinned place position promised queued_count retries
         rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes
         stdout_bytes stored succeeded task_count tasks tasks_changed tasks_offset timed_out total
         total_matching total_running total_waiting uid unmeasured used_bytes version""",
@@ -53,7 +53,7 @@ FIRM: Final = {
         images live_jobs members missing notices order tasks users waits_for warnings""",
     "numbers": "at offsets",
     "rows": """attempts conditions datasets decisions edges entries events extensions gpus groups history images
-        items jobs layers missing nodes points registries rows running sessions snapshots started
+        items jobs layers missing nodes points processes registries rows running sessions snapshots started
         starts tags tasks timeouts tokens uploads used_by users versions waits""",
 }
 # May be text, a list or an object.

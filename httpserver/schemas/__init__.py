@@ -48,6 +48,7 @@ from .bookings import (
 from .cluster import (
     Condition,
     Gpu,
+    GpuProcess,
     Node,
     NodeDetail,
     NodeGpu,
@@ -155,6 +156,7 @@ __all__ = [
     "FollowedLog",
     "FollowedLogs",
     "Gpu",
+    "GpuProcess",
     "GpuState",
     "GpuSummary",
     "Group",

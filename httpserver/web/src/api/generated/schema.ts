@@ -2301,6 +2301,31 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+            /**
+             * Processes
+             * @description on it, that Headway did not start; at most 20
+             */
+            processes: components["schemas"]["GpuProcess"][];
+        };
+        /**
+         * GpuProcess
+         * @description A process on a GPU that Headway did not start.
+         */
+        GpuProcess: {
+            /** Pid */
+            pid: number;
+            /**
+             * Owner
+             * @description of the machine; empty: not known
+             */
+            owner: string;
+            /**
+             * Command
+             * @description its program and first arguments; empty: not known
+             */
+            command: string;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
         };
         /**
          * GpuState
@@ -3513,6 +3538,11 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+            /**
+             * Processes
+             * @description on it, that Headway did not start; at most 20
+             */
+            processes: components["schemas"]["GpuProcess"][];
             /** @description null: not known, since bookings aren't known now */
             state: components["schemas"]["GpuState"] | null;
             /** @description who has it; null: nobody, or not known now */
