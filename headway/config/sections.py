@@ -345,6 +345,10 @@ class WorkerSection(Section):
     simulated_gpus: int = Field(default=0, ge=0, le=1_024, description="pretend GPUs, for rehearsals")
     simulated_gpu_model: str = Field(default="Simulated", min_length=1, description="their model")
     simulated_gpu_memory_bytes: Bytes = Field(default=24 << 30, description="memory of each")
+    simulated_gpu_script: FilePath = Field(
+        default="",
+        description="what happens to them, and when: a file in TOML, or in YAML if its name ends so (docs/gpus.md)",
+    )
     local_images: bool = Field(default=False, description="whether jobs may name images that the engine already has")
     pull_images: bool = Field(
         default=True, description="whether images may come from the registry that their name says"
