@@ -18,6 +18,13 @@ __all__ = ["one"]
 LEFT = GpuProcess(4711, "ann", "python train.py", 20 << 30)
 
 
+async def pass_time(one: One, seconds: int) -> None:
+    """Looks at processes work in threads."""
+    for _ in range(seconds):
+        await one.rig.clock.advance(1)
+        await asyncio.sleep(0.003)
+
+
 def test_what_is_clean() -> None:
     def why(used: int | None, *others: GpuProcess, left: tuple[GpuProcess, ...] = (), before: int | None = 4) -> str:
         gpu = replace(CARD, memory_used_bytes=None if used is None else used * MIB)
@@ -86,16 +93,16 @@ async def test_a_dirty_card_is_not_given_out_until_it_is_clean(one: One) -> None
     assert rig.watch.refusal(("GPU-other",)) == ""
     # It lasts, so people are told.
     loop = asyncio.create_task(rig.hand_back.run())
-    await one.rig.clock.advance(50)
+    await pass_time(one, 50)
     assert rig.conditions.now == []
-    await one.rig.clock.advance(60)
+    await pass_time(one, 60)
     (condition,) = rig.conditions.now
     assert (condition.word, condition.blocks_work) == ("gpu_not_clean", False)
     assert condition.sentence.startswith(f"GPU 2 of gpu-1 is not given out after the attempt {one.attempt}: process")
     # It comes back by itself, at once.
     rig.cards.change("GPU-1", memory_used_bytes=4 * MIB, processes=())
     rig.conditions.changed.clear()
-    await one.rig.clock.advance(31)
+    await pass_time(one, 31)
     (gpu,) = (await rig.watched.read(())).gpus
     assert (gpu.sick, gpu.busy_outside, gpu.note) == (False, False, "")
     assert rig.watch.refusal(("GPU-1",)) == ""
