@@ -239,8 +239,8 @@ def nodes_show(node_id: str, output: str) -> None:
         f"runtime {node['runtime']} {node['engine_version']} on {node['architecture']}, Headway {node['version']}"
     )
     if passing := node.get("gpu_passing"):
-        driver = ", ".join(f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node[key])
-        click.echo(f"GPUs are given by {_PASSING.get(passing, safe(passing))}" + (f" ({driver})" if driver else ""))
+        versions = [f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node[key]]
+        click.echo(", ".join([f"GPUs are given by {_PASSING.get(passing, safe(passing))}", *versions]))
     gpus_booked, cpus_booked, memory_booked = _booked(node)
     click.echo(f"booked: GPUs {gpus_booked}, CPUs {cpus_booked}, memory {memory_booked}")
     for missing in node.get("missing", []):
