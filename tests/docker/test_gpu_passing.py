@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from tests.contracts.subjects import DockerSubject
 from tests.support import images
 from tests.support.dockerd import Engine, start_engine
-from tests.support.nvml import PretendGpus
+from tests.support.nvml import Gpu, PretendGpus, Slice
 from tests.support.waiting import eventually
 from tests.support.worker_rig import an_attempt
 from worker.model import WantedImage
@@ -47,7 +49,8 @@ class Rig:
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("nvidias")
     asked, runtime = folder / "asked", folder / "nvidia-container-runtime"
-    runtime.write_text(f'#!/bin/sh\necho "$*" >>{asked}\nexec runc "$@"\n')
+    # The engine asks every runtime for its version, which starts nothing.
+    runtime.write_text(f'#!/bin/sh\n[ "$*" = --version ] || echo "$*" >>{asked}\nexec runc "$@"\n')
     runtime.chmod(0o755)
     options = [f"--add-runtime=gpus={runtime}", "--default-runtime=gpus"]
     with start_engine(gpu_hook=False, options=options) as engine:
@@ -138,3 +141,22 @@ async def test_without_gpus_an_image_gets_none_from_the_default_runtime(subject:
         client.close()
     with pytest.raises(RuntimeRefused, match="GPUs that nobody booked"):
         await _prints(subject, "asks", image="headway-test/asks:1")
+
+
+def test_the_driver_tells_which_device_file_is_whose(pretend_gpus: PretendGpus) -> None:
+    """GPU-06: by UUID, through the real bindings. A card that can't be read is no other's fault."""
+    pretend_gpus.set(
+        [Gpu(ONE, fails={"*": 15}), Gpu(TWO, slices=[Slice("MIG-1", instance=7), Slice("MIG-2", instance=8)])]
+    )
+    script = (
+        "import dataclasses, json\nfrom worker.runtime.gpu_nodes import numbers_of_cards\n"
+        "print(json.dumps({uuid: dataclasses.astuple(one) for uuid, one in numbers_of_cards().items()}))"
+    )
+    environment = {**os.environ, **pretend_gpus.environment()}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    found = {uuid: CardNumbers(*numbers) for uuid, numbers in json.loads(done.stdout).items()}
+    assert set(found) == {TWO, "MIG-1", "MIG-2"}
+    assert found[TWO] == CardNumbers(1)
+    assert {one.minor for one in found.values()} == {1}
+    assert (found["MIG-1"].gpu_instance, found["MIG-2"].gpu_instance) == (7, 8)
