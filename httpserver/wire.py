@@ -378,10 +378,14 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
                 pid=one.pid,
                 owner=one.owner,
                 command=one.command,
-                memory_used_bytes=if_set(one, "memory_used_bytes"),
+                memory_used_bytes=one.memory_used_bytes if one.HasField("memory_used_bytes") else None,
             )
             for one in message.processes
         ],
+        "fault": message.fault,
+        "quarantined_since": message.quarantined_since or None,
+        "parent_uuid": message.parent_uuid,
+        "linked_uuids": list(message.linked_uuids),
     }
 
 

@@ -12,6 +12,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 from .hub import NodeEventHub
 from .node_admission import AdmissionEvent
 from .nodes import Nodes
+from .poller import Poller
 
 _POINTS = 500
 _POINTS_AT_MOST = 2_000
@@ -26,8 +27,9 @@ _ACTIONS = {
 class ResourceManagerService(ResourceManagerServicer):
     """See proto/headway/rpc/v1/resource_manager.proto for what each call promises."""
 
-    def __init__(self, nodes: Nodes, hub: NodeEventHub, *, poll_s: float) -> None:
+    def __init__(self, nodes: Nodes, hub: NodeEventHub, poller: Poller, *, poll_s: float) -> None:
         self._nodes = nodes
+        self._poller = poller
         self._hub = hub
         self._poll_s = poll_s
 
@@ -52,6 +54,9 @@ class ResourceManagerService(ResourceManagerServicer):
             raise InvalidInput(f"ResourceManager knows no action number {request.action}.")
         node = await self._nodes.set_admission(request.node_id, event, request.note, request.by)
         return pb.SetAdmissionReply(node=node)
+
+    async def ReturnGpu(self, request: pb.ReturnGpuRequest, context: Any) -> pb.ReturnGpuReply:
+        return await self._poller.return_gpu(request)
 
     async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Any) -> pb.ForgetNodeReply:
         await self._nodes.forget(request.node_id)

@@ -320,9 +320,15 @@ def nodes_changed(message: resource_manager_pb2.NodesChanged) -> NodesChanged:
 
 
 def _gpu(message: resource_manager_pb2.Gpu) -> Gpu:
-    note = message.note if message.sick or message.busy_outside else ""
     return Gpu(
-        message.uuid, message.model, message.memory_bytes, message.index, message.sick, message.busy_outside, note
+        message.uuid,
+        message.model,
+        message.memory_bytes,
+        message.index,
+        message.sick,
+        message.busy_outside,
+        message.fault,
+        message.note if message.busy_outside else "",
     )
 
 

@@ -528,6 +528,6 @@ class WatchedGpus(Gpus, Protocol):
     async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturn:
         """Look at a card that was taken out, and give it out again if it is clean.
 
-        ``gone``: it was taken out of the machine for good, so it is forgotten. Safe twice, and for unknown ones.
+        ``gone``: it was taken out of the machine for good, so it is forgotten. Raises NotFound.
         """
         ...

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from headway.clock import Clock
-from headway.errors import InvalidInput, Stopping
+from headway.errors import Conflict, InvalidInput, Stopping
 from headway.lifecycle import Service
 from headway.rpc import convert
 from headway.rpc.v1 import resource_manager_pb2, worker_pb2
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
+from headway.safe_text import valid_text
 
 from . import wire
 from .attempt.launch_verdict import RefuseLaunch
@@ -108,7 +109,7 @@ class WorkerService(WorkerServicer):
         self, request: resource_manager_pb2.ReturnGpuRequest, context: Any
     ) -> resource_manager_pb2.ReturnGpuReply:
         if not isinstance(self._gpus, WatchedGpus):
-            raise FailedPrecondition("This worker watches no faults of GPUs, so none is taken out.")
+            raise Conflict("This worker watches no faults of GPUs, so none is taken out.")
         answer = await self._gpus.return_gpu(request.uuid, gone=request.gone)
         return resource_manager_pb2.ReturnGpuReply(returned=answer.returned, sentence=valid_text(answer.sentence))
 

@@ -47,7 +47,11 @@ class Rig:
         return list(self.jobs.cluster.client.job(job)["tasks"][0]["attempts"])
 
     def runs(self, job: str) -> None:
-        soon(lambda: self.jobs.state(job) == "RUNNING", within_s=30, what="it runs")
+        def started() -> bool:
+            attempts = self.attempts(job)
+            return bool(attempts) and attempts[0]["started_at"] is not None
+
+        soon(started, within_s=30, what="it runs")
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +78,17 @@ def rig(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iter
 
 def test_a_dirty_card_is_not_given_out_and_comes_back_by_itself(rig: Rig) -> None:
     """GPU-12, GPU-14."""
-    first = rig.begin("sleep 2")
+    first = rig.begin("sleep 4")
     rig.runs(first)
-    rig.gpus.set([replace(CARD, used_bytes=20 * GIB, processes={rig.pid(first): 20 * GIB})])
+    pid = rig.pid(first)
+    rig.gpus.set([replace(CARD, used_bytes=20 * GIB, processes={pid: 20 * GIB})])
     soon(lambda: rig.card()["memory_used_bytes"] == 20 * GIB, what="it is read")
     assert rig.card()["processes"] == [], "the task's own is nobody's from outside"
     second = rig.begin("true")
     assert rig.jobs.ended(first)["state"] == "SUCCEEDED"
     soon(lambda: rig.card()["sick"], what="it is not offered")
-    assert "of its memory are still in use after a task ended" in rig.card()["note"]
+    assert rig.card()["note"].startswith(f"process {pid} (")
+    assert rig.card()["note"].endswith(" of an ended task is still on it, 20GiB")
     assert rig.jobs.state(second) == "QUEUED"
     rig.gpus.set([CARD])
     assert rig.jobs.ended(second)["state"] == "SUCCEEDED"
@@ -104,12 +110,12 @@ def test_who_uses_a_card_from_outside_is_told(rig: Rig, tmp_path: Path) -> None:
             job = rig.begin("true")
             want = ("gpu_busy_outside", f"GPU 0 of n1 is in use by {ME}'s python3 train.py, 3GiB.")
             soon(lambda: want in waits(cluster, job), what="a reason")
-            line = f"python3 train.py of {ME} (process {other.pid}, 3 GiB) runs on it without Headway"
+            line = f"python3 train.py of {ME} (process {other.pid}, 3.0 GiB) runs on it without Headway"
             assert f"! GPU 0 of n1: {line}" in cluster.headway("gpus").stdout.decode()
             assert f"  {line}" in cluster.headway("nodes", "show", "n1").stdout.decode()
         finally:
             other.kill()
-    rig.gpus.set([CARD])
+            rig.gpus.set([CARD])
     assert rig.jobs.ended(job)["state"] == "SUCCEEDED"
 
 

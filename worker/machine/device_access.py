@@ -1,7 +1,7 @@
 """Whether a running container can still open its GPUs' device files.
 
-A machine may forget them: `systemctl daemon-reload` writes the device rules of each unit anew, and containers whose
-GPUs came by a hook are not in systemd's books. Then every GPU call inside fails from that moment on. All blocks.
+A machine may forget them: `systemctl daemon-reload` writes the device rules of each unit anew. GPUs that came by a hook
+are not in systemd's books. Then every GPU call inside fails from that moment on. All blocks.
 """
 
 from __future__ import annotations

@@ -22,46 +22,43 @@ _PROC = Path("/proc")
 class GpuProcesses:
     """Tells of the processes on a card what the machine knows of them. It looks only at ``/proc``.
 
-    A process of an attempt sees the attempt's box as a mount, whatever became of its container.
+    A process of an attempt sees the attempt's box as a mount, whatever became of its container. One that the driver
+    still lists while the machine has it no more stays whose it was. Where that is not known it counts as nobody's:
+    then only the card's memory tells.
     """
 
     def __init__(self, attempts_dir: Path, proc: Path = _PROC) -> None:
         self._attempts_dir = attempts_dir
         self._proc = proc
-        self._known: dict[tuple[int, str], tuple[str, GpuProcess]] = {}  # by pid and start: box and description
+        self._known: dict[int, tuple[str, str, GpuProcess]] = {}  # by pid: its start, its box and its description
 
     def split(self, found: Sequence[GpuProcess]) -> tuple[dict[str, list[GpuProcess]], list[GpuProcess]]:
         """Those of Headway by the folder of their attempt, and all others. Each is described."""
         ours: dict[str, list[GpuProcess]] = {}
         others: list[GpuProcess] = []
         for process in found:
-            folder, told = self._describe(process)
-            (ours.setdefault(folder, []) if folder else others).append(told)
+            told = self._told(process)
+            if told is not None:
+                (ours.setdefault(told[0], []) if told[0] else others).append(told[1])
         return ours, others
 
-    def forget(self, alive: Sequence[int]) -> None:
+    def forget(self, listed: Sequence[int]) -> None:
         """Keep only what is known of these."""
-        here = set(alive)
-        self._known = {key: told for key, told in self._known.items() if key[0] in here}
+        self._known = {pid: self._known[pid] for pid in listed if pid in self._known}
 
-    def _describe(self, process: GpuProcess) -> tuple[str, GpuProcess]:
-        key = (process.pid, _started(self._proc / str(process.pid)))
-        known = self._known.get(key)
-        if known is None:
-            known = self._look(process)
-            if key[1]:
-                self._known[key] = known
-        folder, told = known
-        return folder, replace(told, memory_used_bytes=process.memory_used_bytes)
-
-    def _look(self, process: GpuProcess) -> tuple[str, GpuProcess]:
+    def _told(self, process: GpuProcess) -> tuple[str, GpuProcess] | None:
+        """Whose it is, by the folder of its attempt, and its description."""
+        if process.owner or process.command:
+            return "", process  # of a rehearsal
         folder = self._proc / str(process.pid)
-        told = GpuProcess(
-            process.pid,
-            owner=process.owner or _owner(folder),
-            command=process.command or _command(folder),
-        )
-        return box_of_process(self._attempts_dir, folder), told
+        started = _started(folder)
+        known = self._known.get(process.pid)
+        if started and (known is None or known[0] != started):
+            told = replace(process, owner=_owner(folder), command=_command(folder))
+            known = self._known[process.pid] = started, box_of_process(self._attempts_dir, folder), told
+        if known is None:
+            return None
+        return known[1], replace(known[2], memory_used_bytes=process.memory_used_bytes)
 
 
 def most(processes: Sequence[GpuProcess]) -> GpuProcess | None:

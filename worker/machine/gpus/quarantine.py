@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from headway.clock import Clock
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, NotFound
 from headway.logs import get_logger
 from headway.model.gpu_faults import fault_of
 
@@ -101,10 +102,14 @@ class Quarantine:
         self._health.pop(uuid, None)
 
     def give_back(self, uuid: str, *, gone: bool) -> GpuReturn:
-        """An admin says that a card is good again, or that it is gone for good. Only what is clean comes back."""
+        """An admin says that a card is good again, or that it is gone for good. Only what is clean comes back.
+
+        Raises:
+            NotFound: there is no such card.
+        """
         card = self._cards.get(uuid)
         if card is None:
-            return GpuReturn(False, _unknown(uuid, self.all()))
+            raise NotFound(_unknown(uuid, self.all()))
         if card.parent_uuid in self._health and self._health[card.parent_uuid].fault is not None:
             uuid = card.parent_uuid
         health = self._health.get(uuid, CardHealth())
@@ -156,8 +161,10 @@ def one_use(gpus: Sequence[GpuReading], ours: Collection[str], parents: Mapping[
 
 
 def _unknown(uuid: str, there: Iterable[GpuReading]) -> str:
-    names = ", ".join(gpu.uuid for gpu in there)
-    return f"There is no GPU {uuid} here. {f'There are {names}.' if names else 'This machine has none.'}"
+    names = [gpu.uuid for gpu in there]
+    near = difflib.get_close_matches(uuid[:100], names, 3, cutoff=0.0)
+    told = f"The nearest are {', '.join(near)}." if near else "This machine has none."
+    return f"There is no GPU {uuid[:100]!r} here. {told}"
 
 
 _IDENTITY = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "parent_uuid")

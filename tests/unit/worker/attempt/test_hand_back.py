@@ -11,6 +11,7 @@ from tests.unit.worker.attempt.gpu_rig import CARD, MIB, GpuOne
 from tests.unit.worker.builders import a_launch, an_attempt
 from worker.attempt.hand_back import why_not_clean
 from worker.attempt.launch_verdict import RefuseLaunch, verdict
+from worker.attempt.task_controller import TaskController
 from worker.model import EndDecision
 from worker.ports import GpuProcess
 
@@ -138,3 +139,17 @@ async def test_a_card_of_a_container_that_cannot_be_killed_is_held_back(one: One
     await rig.watch.ended(one.record, one.executor.launch, EndDecision(EndReason(EndWord.PLATFORM_ERROR)))
     assert rig.watched.held_back == {"GPU-1": "a task on it can't be ended"}
     one.rig.runtime.end(one.attempt, DONE)
+
+
+async def test_a_restarted_worker_gives_no_dirty_card_out(one: One) -> None:
+    rig = GpuOne(one)
+    rig.begin()
+    await one.running()
+    rig.cards.change("GPU-1", memory_used_bytes=20 << 30)
+    one.rig.runtime.end(one.attempt, DONE)
+    await one.end()
+    again = GpuOne(one, *rig.cards.cards)
+    controller = TaskController(one.rig.context, lambda: ())
+    await controller.adopt()
+    assert again.watch.refusal(("GPU-1",)) != ""
+    await controller.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 from pathlib import Path
 
 from worker.machine.gpu_processes import GpuProcesses
@@ -53,8 +54,23 @@ def test_a_pid_that_is_used_anew_is_another_process(tmp_path: Path) -> None:
     assert reader.split([GpuProcess(11)])[1][0].command == "python b.py"
 
 
-def test_a_process_that_is_gone_or_of_a_rehearsal_is_told_as_far_as_it_is_known(tmp_path: Path) -> None:
-    reader = GpuProcesses(tmp_path, tmp_path / "proc")
-    _, (gone, made_up) = reader.split([GpuProcess(5, memory_used_bytes=1), GpuProcess(1, "ann", "python x.py", 2)])
-    assert gone == GpuProcess(5, memory_used_bytes=1)
-    assert made_up == GpuProcess(1, "ann", "python x.py", 2)
+def test_a_process_that_only_the_driver_still_lists_stays_whose_it_was(tmp_path: Path) -> None:
+    attempts, proc = tmp_path / "attempts", tmp_path / "proc"
+    attempts.mkdir()
+    name = "j0123456789abcdef.train.1"
+    a_process(proc, 10, "python train.py", mounts=box_mount(attempts, name))
+    reader = GpuProcesses(attempts, proc)
+    found = [GpuProcess(10, memory_used_bytes=5)]
+    first = reader.split(found)
+    shutil.rmtree(proc / "10")
+    reader.forget([10])
+    assert reader.split(found) == first
+    assert first[0][name][0].command == "python train.py"
+    # One that was never seen is nobody's: a Worker in a container sees no pids of its machine.
+    reader.forget([])
+    assert reader.split(found) == ({}, [])
+
+
+def test_a_process_of_a_rehearsal_is_what_its_script_says(tmp_path: Path) -> None:
+    made_up = GpuProcess(1, "ann", "python x.py", 2)
+    assert GpuProcesses(tmp_path, tmp_path / "proc").split([made_up]) == ({}, [made_up])
