@@ -14,7 +14,7 @@ from .gpus.library import Look
 from .gpus.nvml import SILENT, sick
 from .gpus.quarantine import Quarantine
 from .simulated_readings import LIMIT_C, Load, Pulse, beat, memory_used, most_power_w
-from .simulated_script import GpuPlot, Script
+from .simulated_script import GpuPlot, GpuScript
 
 
 class SimulatedGpus:
@@ -27,7 +27,7 @@ class SimulatedGpus:
         *,
         model: str = "Simulated",
         memory_bytes: int = 24 << 30,
-        script: Script | None = None,
+        script: GpuScript | None = None,
         clean_s: float = 0.0,
         clock: Clock | None = None,
     ) -> None:
@@ -44,7 +44,7 @@ class SimulatedGpus:
             for index in range(count)
         )
         self._power_w = most_power_w(model)
-        self._script = script or Script()
+        self._script = script or GpuScript()
         self._clock = clock or SystemClock()
         self._quarantine = Quarantine(self._clock, HealthRules(clean_s=clean_s))
         self._pulses = dict.fromkeys((card.uuid for card in self._cards), Pulse())

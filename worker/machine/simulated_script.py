@@ -99,7 +99,7 @@ class GpuPlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class GpuScript:
     """``steps`` by their time."""
 
     steps: tuple[Step, ...] = ()
@@ -158,14 +158,14 @@ def _after(plot: GpuPlot, step: Step, at_s: float) -> GpuPlot:
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def load(path: str, count: int) -> Script:
+def load(path: str, count: int) -> GpuScript:
     """The script in this file, for so many GPUs. An empty path: nothing happens.
 
     Raises:
         ConfigInvalid: with one sentence that says where.
     """
     if not path:
-        return Script()
+        return GpuScript()
     try:
         return read(_text(Path(path)), count, toml=not path.endswith((".yaml", ".yml", ".json")))
     except BadScript as error:
@@ -178,7 +178,7 @@ def check(config: HeadwayConfig) -> None:
         load(config.worker.simulated_gpu_script, config.worker.simulated_gpus)
 
 
-def read(text: str, count: int, *, toml: bool = True) -> Script:
+def read(text: str, count: int, *, toml: bool = True) -> GpuScript:
     """A script in TOML, or else in YAML. Pure. Raises BadScript."""
     try:
         said = tomllib.loads(text) if toml else yaml.safe_load(text)
@@ -198,7 +198,7 @@ def read(text: str, count: int, *, toml: bool = True) -> Script:
     first = {name: said[key] for key, name in (("driver", "version"), ("cuda", "cuda")) if key in said}
     if first:
         found.insert(0, _Reader(0, {"do": Deed.DRIVER.value, **first}, count).step())
-    return Script(tuple(sorted(found, key=lambda step: step.at_s)))
+    return GpuScript(tuple(sorted(found, key=lambda step: step.at_s)))
 
 
 def _text(path: Path) -> str:
