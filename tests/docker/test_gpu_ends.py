@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from tests.support.cluster import Cluster
 from tests.support.dockerd import Engine
 from tests.support.nvml import GIB, Gpu, PretendGpus
 from tests.support.waiting import soon
+from worker.machine.device_access import lost_devices_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 CARD = Gpu("GPU-11111111-aaaa-bbbb-cccc-000000000001", used_bytes=4 << 20)
@@ -140,3 +142,24 @@ def test_a_card_that_falls_off_the_bus_costs_the_user_nothing(rig: Rig) -> None:
     assert rig.jobs.state(job) == "QUEUED"
     rig.jobs.cluster.client.act("cancel", job)
     rig.gpus.set([CARD])
+
+
+def test_a_container_that_may_not_open_its_devices_is_found(rig: Rig) -> None:
+    """GPU-04: a reload of the service manager's rules took the GPUs away, and nobody noticed."""
+    job = rig.begin("sleep 60")
+    rig.runs(job)
+    pid = rig.pid(job)
+    # As the toolkit's hook makes it; the number is that of /dev/zero.
+    os.mknod(f"/proc/{pid}/root/dev/nvidia0", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    folder = rig.jobs.cluster.folder / "workers" / "n1" / "attempts" / f"{job}.a.1"
+    try:
+        assert lost_devices_of(folder) == []
+        groups = [line.split(":") for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        (group,) = [path for _, controllers, path in groups if "devices" in controllers.split(",")] or [""]
+        if not group:
+            pytest.skip("this machine has no rules that a test can take back")
+        Path(f"/sys/fs/cgroup/devices{group}/devices.deny").write_text("c 1:5 rwm")
+        assert lost_devices_of(folder) == ["nvidia0"]
+    finally:
+        rig.jobs.cluster.client.act("cancel", job)
+        rig.jobs.ended(job)

@@ -29,7 +29,8 @@ async def main():
     asked = json.loads(sys.argv[1])
     folder = Path(asked["kernel"])
     gpus = NvmlGpus(outside_memory_bytes=512 << 20, clean_s=asked["clean_s"])
-    gpus._library._kernel = lambda: kernel_files.kernel_cards(folder, lambda minor: True)
+    gpus._library._kernel = lambda: kernel_files.kernel_cards(folder)
+    gpus._library._may_use = lambda card: True
     await gpus.open(Journal(asked["journal"]))
     for line in sys.stdin:
         order = json.loads(line)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 FOLDER = Path("/proc/driver/nvidia/gpus")
@@ -16,14 +17,26 @@ class KernelCard:
     pci_bus_id: str
     model: str = ""
     uuid: str = ""
+    minor: str = ""  # the number of its device file
 
 
-def _has_device(minor: str) -> bool:
-    return Path(f"/dev/nvidia{minor}").exists()
+@cache
+def may_use(card: KernelCard) -> bool:
+    """Whether this process may use the card: in a container or a control group others may be kept from it.
+
+    It opens the device, which a broken card answers with an error of its own. That may take long, so it is done once.
+    """
+    try:
+        os.close(os.open(f"/dev/nvidia{card.minor}", os.O_RDWR | os.O_CLOEXEC))
+    except (PermissionError, FileNotFoundError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
-def kernel_cards(folder: Path = FOLDER, has_device: Callable[[str], bool] = _has_device) -> list[KernelCard]:
-    """All cards of the driver that this process may use. An admin may have excluded some."""
+def kernel_cards(folder: Path = FOLDER) -> list[KernelCard]:
+    """All cards of the driver. An admin may have excluded some."""
     found = []
     try:
         files = sorted(folder.glob("*/information"))
@@ -35,10 +48,10 @@ def kernel_cards(folder: Path = FOLDER, has_device: Callable[[str], bool] = _has
         except OSError:
             continue
         words = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in told.splitlines())}
-        if words.get("GPU Excluded") == "Yes" or not has_device(words.get("Device Minor", "")):
+        if words.get("GPU Excluded") == "Yes":
             continue
-        uuid = words.get("GPU UUID", "")
-        found.append(KernelCard(file.parent.name, words.get("Model", ""), "" if "?" in uuid else uuid))
+        uuid, minor = words.get("GPU UUID", ""), words.get("Device Minor", "")
+        found.append(KernelCard(file.parent.name, words.get("Model", ""), "" if "?" in uuid else uuid, minor))
     return found
 
 

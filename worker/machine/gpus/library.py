@@ -16,7 +16,7 @@ from ...ports import GpuInventory, GpuReading
 from . import cards
 from .events import XidEvents
 from .health import CardFacts
-from .kernel_files import KernelCard, kernel_cards, same_bus
+from .kernel_files import KernelCard, kernel_cards, may_use, same_bus
 from .loading import load_anew
 
 log = get_logger(__name__)
@@ -65,8 +65,13 @@ class _Unread:
 class NvmlLibrary:
     """See the module. Belongs to one thread."""
 
-    def __init__(self, kernel: Callable[[], Sequence[KernelCard]] = kernel_cards) -> None:
+    def __init__(
+        self,
+        kernel: Callable[[], Sequence[KernelCard]] = kernel_cards,
+        may_use: Callable[[KernelCard], bool] = may_use,
+    ) -> None:
         self._kernel = kernel
+        self._may_use = may_use
         self._ready = False
         self._logged = ""
         self._nameless: set[str] = set()
@@ -153,7 +158,7 @@ class NvmlLibrary:
             self._add_nameless(found, one, card)
         for card in of_kernel:
             # The driver knows of it, and NVML does not list it: it could not be started.
-            if not _is_there(card, known):
+            if not _is_there(card, known) and self._may_use(card):
                 why = CardFacts(unreadable="the driver could not start it")
                 self._add_nameless(found, _Unread(len(found.gpus), "", card.pci_bus_id, why), card)
 

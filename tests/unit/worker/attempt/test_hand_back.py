@@ -148,6 +148,7 @@ async def test_a_restarted_worker_gives_no_dirty_card_out(one: One) -> None:
     rig.cards.change("GPU-1", memory_used_bytes=20 << 30)
     one.rig.runtime.end(one.attempt, DONE)
     await one.end()
+    await asyncio.wait_for(one.life, 10)
     again = GpuOne(one, *rig.cards.cards)
     controller = TaskController(one.rig.context, lambda: ())
     await controller.adopt()
