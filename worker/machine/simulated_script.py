@@ -169,7 +169,8 @@ def load(path: str, count: int) -> GpuScript:
     try:
         return read(_text(Path(path)), count, toml=not path.endswith((".yaml", ".yml", ".json")))
     except BadScript as error:
-        raise ConfigInvalid(f"[worker] simulated_gpu_script: {path}: {error}.") from error
+        end = "" if str(error).endswith("?") else "."
+        raise ConfigInvalid(f"[worker] simulated_gpu_script: {path}: {error}{end}") from error
 
 
 def check(config: HeadwayConfig) -> None:
