@@ -374,7 +374,7 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
         "busy_outside": message.busy_outside,
         "note": message.note,
         "processes": [
-            s.GpuProcess(
+            s.OutsideProcess(
                 pid=one.pid,
                 owner=one.owner,
                 command=one.command,

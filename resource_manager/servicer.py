@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headway.errors import InvalidInput
@@ -12,7 +12,6 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 from .hub import NodeEventHub
 from .node_admission import AdmissionEvent
 from .nodes import Nodes
-from .poller import Poller
 
 _POINTS = 500
 _POINTS_AT_MOST = 2_000
@@ -27,9 +26,16 @@ _ACTIONS = {
 class ResourceManagerService(ResourceManagerServicer):
     """See proto/headway/rpc/v1/resource_manager.proto for what each call promises."""
 
-    def __init__(self, nodes: Nodes, hub: NodeEventHub, poller: Poller, *, poll_s: float) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        hub: NodeEventHub,
+        *,
+        poll_s: float,
+        return_gpu: Callable[[pb.ReturnGpuRequest], Awaitable[pb.ReturnGpuReply]],
+    ) -> None:
         self._nodes = nodes
-        self._poller = poller
+        self._return_gpu = return_gpu
         self._hub = hub
         self._poll_s = poll_s
 
@@ -56,7 +62,7 @@ class ResourceManagerService(ResourceManagerServicer):
         return pb.SetAdmissionReply(node=node)
 
     async def ReturnGpu(self, request: pb.ReturnGpuRequest, context: Any) -> pb.ReturnGpuReply:
-        return await self._poller.return_gpu(request)
+        return await self._return_gpu(request)
 
     async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Any) -> pb.ForgetNodeReply:
         await self._nodes.forget(request.node_id)

@@ -267,7 +267,7 @@ async def build(
         status,
         heartbeat,
         clock,
-        gpus,
+        gpus=offered,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
     )

@@ -498,7 +498,7 @@ class Gpus(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GpuReturn:
+class GpuReturnAnswer:
     """What became of the wish to give a card out again. ``sentence`` says it to an admin."""
 
     returned: bool
@@ -525,7 +525,7 @@ class WatchedGpus(Gpus, Protocol):
         """Once, before the first reading: take up what is known from before. Raises StoreUnavailable."""
         ...
 
-    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturn:
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         """Look at a card that was taken out, and give it out again if it is clean.
 
         ``gone``: it was taken out of the machine for good, so it is forgotten. Raises NotFound.

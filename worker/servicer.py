@@ -34,8 +34,8 @@ class WorkerService(WorkerServicer):
         status: StatusReader,
         heartbeat: Heartbeat,
         clock: Clock,
-        gpus: Gpus,
         *,
+        gpus: Gpus | None = None,
         on_poll: Callable[[], None],
         on_prefetch_list: Callable[[Sequence[WantedImage]], None],
     ) -> None:

@@ -99,6 +99,7 @@ class HandBack:
         self._quick_s = quick_s
         self._tell_after_s = tell_after_s
         self._held: dict[str, _HeldBack] = {}
+        gpus.on_return = self.look_again
         self._again = Backoff(_FIRST_AGAIN_S, _LONGEST_AGAIN_S)
 
     def refusal(self, uuids: Collection[str]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headway.clock import Clock
 from headway.model.gpu_faults import GpuFaultWord
 
-from ..ports import GpuInventory, GpuProcess, GpuReading, Gpus
+from ..ports import GpuInventory, GpuJournal, GpuProcess, GpuReading, GpuReturnAnswer, Gpus, WatchedGpus
 from .gpu_processes import GpuProcesses
 from .outside_use import OutsideUse
 
@@ -24,6 +24,10 @@ class GpuLook:
 
     def card(self, uuid: str) -> GpuReading | None:
         return next((gpu for gpu in self.inventory.gpus if gpu.uuid == uuid), None)
+
+
+async def _nothing() -> None:
+    pass
 
 
 class OfferedGpus:
@@ -43,6 +47,7 @@ class OfferedGpus:
         self._clock = clock
         self._outside = OutsideUse(outside_memory_bytes, free_for_s)
         self.held_back: dict[str, str] = {}
+        self.on_return: Callable[[], Awaitable[None]] = _nothing  # look at them now
 
     async def read(self, ours: Collection[str]) -> GpuInventory:
         return (await self.look(ours)).inventory
@@ -68,6 +73,21 @@ class OfferedGpus:
             {uuid: mine for uuid, (mine, _) in split.items() if mine},
             {uuid: others for uuid, (_, others) in split.items() if others},
         )
+
+    async def open(self, journal: GpuJournal) -> None:
+        if isinstance(self._inner, WatchedGpus):
+            await self._inner.open(journal)
+
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
+        """As ``ports.WatchedGpus``. A card that is held back after a task is looked at first."""
+        if uuid in self.held_back and not gone:
+            await self.on_return()
+            why = self.held_back.get(uuid)
+            if why is not None:
+                return GpuReturnAnswer(False, f"{uuid} stays out: {why}. {GpuFaultWord.NOT_CLEAN.facts.advice}")
+        if not isinstance(self._inner, WatchedGpus):
+            return GpuReturnAnswer(False, "This worker watches no faults of GPUs, so none is taken out.")
+        return await self._inner.return_gpu(uuid, gone=gone)
 
     async def close(self) -> None:
         await self._inner.close()

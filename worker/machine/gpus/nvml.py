@@ -15,7 +15,7 @@ from headway.clock import Clock, SystemClock
 from headway.logs import get_logger
 from headway.units import format_size
 
-from ...ports import GpuInventory, GpuJournal, GpuReading, GpuReturn
+from ...ports import GpuInventory, GpuJournal, GpuReading, GpuReturnAnswer
 from .health import HealthRules
 from .library import Look, NvmlLibrary
 from .quarantine import Quarantine, one_use
@@ -111,10 +111,10 @@ class NvmlGpus:
         gpus = tuple(with_outside_use(gpu, gpu.uuid in held, self._outside_memory_bytes) for gpu in found.gpus)
         return replace(found, gpus=one_use(gpus, held, self._parents))
 
-    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturn:
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         found = await self.read(self._ours)
         if found.problem:
-            return GpuReturn(False, f"{uuid} stays out. {found.problem}")
+            return GpuReturnAnswer(False, f"{uuid} stays out. {found.problem}")
         answer = self._quarantine.give_back(uuid, gone=gone)
         if answer.returned:
             log.info("gpu.returned", gpu=uuid, by="an admin", gone=gone)

@@ -13,7 +13,7 @@ from headway.errors import HeadwayError, NotFound
 from headway.logs import get_logger
 from headway.model.gpu_faults import fault_of
 
-from ...ports import GpuJournal, GpuReading, GpuReturn
+from ...ports import GpuJournal, GpuReading, GpuReturnAnswer
 from .health import CardFacts, CardHealth, HealthRules, judge, returned
 from .library import Look, bare
 
@@ -101,7 +101,7 @@ class Quarantine:
         self._cards.pop(uuid, None)
         self._health.pop(uuid, None)
 
-    def give_back(self, uuid: str, *, gone: bool) -> GpuReturn:
+    def give_back(self, uuid: str, *, gone: bool) -> GpuReturnAnswer:
         """An admin says that a card is good again, or that it is gone for good. Only what is clean comes back.
 
         Raises:
@@ -116,18 +116,20 @@ class Quarantine:
         if gone:
             return self._take_off(uuid, health)
         if health.fault is None:
-            return GpuReturn(True, f"{uuid} is not taken out.")
+            return GpuReturnAnswer(True, f"{uuid} is not taken out.")
         if health.unclean:
-            return GpuReturn(False, f"{uuid} stays out: {health.unclean}. {health.fault.facts.advice}")
+            return GpuReturnAnswer(False, f"{uuid} stays out: {health.unclean}. {health.fault.facts.advice}")
         self._health[uuid] = returned(health)
-        return GpuReturn(True, f"{uuid} is given out again.")
+        return GpuReturnAnswer(True, f"{uuid} is given out again.")
 
-    def _take_off(self, uuid: str, health: CardHealth) -> GpuReturn:
+    def _take_off(self, uuid: str, health: CardHealth) -> GpuReturnAnswer:
         if health.fault is None or health.fault is not fault_of("vanished") or not health.unclean:
-            return GpuReturn(False, f"{uuid} is there, so it stays in the list. Take it out of the machine first.")
+            return GpuReturnAnswer(
+                False, f"{uuid} is there, so it stays in the list. Take it out of the machine first."
+            )
         for one in [card.uuid for card in self._cards.values() if uuid in (card.uuid, card.parent_uuid)]:
             self._forget(one)
-        return GpuReturn(True, f"{uuid} is no longer in the list.")
+        return GpuReturnAnswer(True, f"{uuid} is no longer in the list.")
 
     async def store(self) -> None:
         """Write down what has changed. What can't be written is tried again after the next look."""

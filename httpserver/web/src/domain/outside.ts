@@ -5,9 +5,10 @@ import { visible } from "./paths";
 
 type Process = Node["gpus"][number]["processes"][number];
 
-/** "python train.py of ann, 300 MiB (process 4711)". */
+/** "without Headway: python train.py of ann, 300 MiB (process 4711)". */
 export function processText(process: Process): string {
   const by = process.owner ? ` of ${visible(process.owner)}` : "";
   const used = process.memory_used_bytes === null ? "" : `, ${size(process.memory_used_bytes)}`;
-  return `${visible(process.command) || "a process"}${by}${used} (process ${process.pid})`;
+  const what = visible(process.command);
+  return what ? `without Headway: ${what}${by}${used} (process ${process.pid})` : `without Headway: process ${process.pid}${by}${used}`;
 }

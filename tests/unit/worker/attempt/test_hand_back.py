@@ -92,6 +92,9 @@ async def test_a_dirty_card_is_not_given_out_until_it_is_clean(one: One) -> None
     assert not refused.again_later
     assert "4711 (python train.py)" in refused.error.message
     assert rig.watch.refusal(("GPU-other",)) == ""
+    answer = await rig.watched.return_gpu("GPU-1")
+    assert not answer.returned
+    assert answer.sentence.startswith("GPU-1 stays out: process 4711 (python train.py) of an ended task")
     # It lasts, so people are told.
     loop = asyncio.create_task(rig.hand_back.run())
     await pass_time(one, 50)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tests.support import cgroups
 from worker.machine.device_access import lost_devices, refused_by_kernel, refused_by_list
 
+HIERARCHY = Path("/sys/fs/cgroup/devices")
 FILES = {Path("/dev/nvidia0"): (195, 0), Path("/dev/nvidiactl"): (195, 255), Path("/dev/nvidia-uvm"): (510, 0)}
 
 
@@ -58,21 +58,17 @@ def test_a_reload_that_wrote_the_rules_anew_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.skipif(not HIERARCHY.is_dir(), reason="this machine has no rules that a test can take back")
 def test_without_a_list_a_process_of_the_group_tries_it_out(tmp_path: Path) -> None:
     """The kernel's own refusal, as under cgroup v2, and not that of a card that is gone."""
-    hierarchy = Path("/sys/fs/cgroup/devices")
-    if not (hierarchy / "devices.deny").parent.is_dir() or not os.access(hierarchy, os.W_OK):
-        pytest.skip("no hierarchy of devices here")
     name = f"headway-test-{os.getpid()}"
-    group = hierarchy / name
+    group = HIERARCHY / name
     group.mkdir()
     try:
         files = {}
         for file, number in (("nvidia0", os.makedev(1, 3)), ("nvidiactl", os.makedev(1, 5))):
             os.mknod(tmp_path / file, 0o666 | 0o020000, number)
             files[tmp_path / file] = (os.major(number), os.minor(number))
-        if subprocess.run(["/bin/sh", "-c", f": <> {tmp_path}/nvidia0"], capture_output=True).returncode:
-            pytest.skip("no device can be opened in the folder of tests")
         files[tmp_path / "nvidia1"] = (195, 1)
         os.mknod(tmp_path / "nvidia1", 0o666 | 0o020000, os.makedev(195, 1))  # nothing answers there
         assert refused_by_kernel(group, files) == []

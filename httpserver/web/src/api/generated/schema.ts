@@ -2325,7 +2325,7 @@ export interface components {
              * Processes
              * @description on it, that Headway did not start; at most 20
              */
-            processes: components["schemas"]["GpuProcess"][];
+            processes: components["schemas"]["OutsideProcess"][];
             /**
              * Fault
              * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
@@ -2349,26 +2349,6 @@ export interface components {
              * @default []
              */
             linked_uuids: string[];
-        };
-        /**
-         * GpuProcess
-         * @description A process on a GPU that Headway did not start.
-         */
-        GpuProcess: {
-            /** Pid */
-            pid: number;
-            /**
-             * Owner
-             * @description of the machine; empty: not known
-             */
-            owner: string;
-            /**
-             * Command
-             * @description its program and first arguments; empty: not known
-             */
-            command: string;
-            /** Memory Used Bytes */
-            memory_used_bytes: number | null;
         };
         /** GpuReturn */
         GpuReturn: {
@@ -3599,7 +3579,7 @@ export interface components {
              * Processes
              * @description on it, that Headway did not start; at most 20
              */
-            processes: components["schemas"]["GpuProcess"][];
+            processes: components["schemas"]["OutsideProcess"][];
             /**
              * Fault
              * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
@@ -3662,6 +3642,26 @@ export interface components {
         NodeUsage: {
             /** Points */
             points: components["schemas"]["UsagePoint"][];
+        };
+        /**
+         * OutsideProcess
+         * @description A process on a GPU that Headway did not start.
+         */
+        OutsideProcess: {
+            /** Pid */
+            pid: number;
+            /**
+             * Owner
+             * @description of the machine; empty: not known
+             */
+            owner: string;
+            /**
+             * Command
+             * @description its program and first arguments; empty: not known
+             */
+            command: string;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
         };
         /** OwnSession */
         OwnSession: {
