@@ -8,7 +8,7 @@ from dataclasses import replace
 from headway.clock import Clock, SystemClock
 from headway.model.simulated_gpus import simulated_uuid
 
-from ..ports import GpuInventory, GpuJournal, GpuReading, GpuReturn
+from ..ports import GpuInventory, GpuJournal, GpuReading, GpuReturnAnswer
 from .gpus.health import CardFacts, HealthRules
 from .gpus.library import Look
 from .gpus.nvml import SILENT, sick
@@ -72,10 +72,10 @@ class SimulatedGpus:
         self._last = replace(look.inventory, gpus=self._quarantine.look(look))
         return self._last
 
-    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturn:
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         found = await self.read(self._ours)
         if found.problem:
-            return GpuReturn(False, f"{uuid} stays out. {found.problem}")
+            return GpuReturnAnswer(False, f"{uuid} stays out. {found.problem}")
         return self._quarantine.give_back(uuid, gone=gone)
 
     async def close(self) -> None:
