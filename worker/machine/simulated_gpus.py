@@ -66,7 +66,8 @@ class SimulatedGpus:
         plots = {card.uuid: self._script.gpu(card.index, at_s) for card in self._cards}
         self._pass_time(at_s, plots)
         if self._script.hangs(at_s):
-            return replace(self._last, gpus=sick(self._last.gpus, "its driver does not answer"), problem=SILENT)
+            last = [replace(gpu, memory_used_bytes=None) for gpu in self._last.gpus]
+            return replace(self._last, gpus=sick(last, "its driver does not answer"), problem=SILENT)
         driver, cuda = self._script.driver(at_s)
         look = self._look(at_s, plots, GpuInventory(driver_version=driver, cuda_version=cuda))
         self._last = replace(look.inventory, gpus=self._quarantine.look(look))
