@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from weakref import WeakSet
 
 from headway.clock import Clock, SystemClock
 from headway.logs import get_logger
@@ -63,7 +64,7 @@ class NvmlGpus:
         self._library = NvmlLibrary()
         self._quarantine = Quarantine(clock or SystemClock(), HealthRules(clean_s=clean_s))
         self._call: Future[Look] | None = None
-        self._judged: Future[Look] | None = None  # whose answer the quarantine has seen: events come once
+        self._judged: WeakSet[Future[Look]] = WeakSet()  # events come once, so each answer is judged once
         self._last = GpuInventory()
         self._ours: Collection[str] = ()
         self._parents: dict[str, str] = {}  # the cards of slices
@@ -75,6 +76,7 @@ class NvmlGpus:
     async def read(self, ours: Collection[str]) -> GpuInventory:
         self._ours = ours
         if self._call is None or self._call.done():
+            self._judge_late()
             try:
                 self._call = self._thread.submit(self._library.read, self._quarantine.known)
             except RuntimeError:  # closed
@@ -90,14 +92,25 @@ class NvmlGpus:
             return replace(self._last, gpus=gpus, problem=SILENT)
         look = waiting.result()
         if look.inventory.problem:
+            self._quarantine.driver_fails()
             return replace(look.inventory, gpus=sick(self._quarantine.all(), "its driver can't be read"))
-        if self._judged is not call:
-            self._judged = call
-            self._judge(look)
-            await self._quarantine.store()
+        self._judge(call)
+        await self._quarantine.store()
         return await self._offered(self._last, ours)
 
-    def _judge(self, look: Look) -> None:
+    def _judge_late(self) -> None:
+        """An answer that came after its limit may tell of a fault that no later one tells."""
+        call = self._call
+        if call is None or call.cancelled() or call.exception() is not None:
+            return
+        if not call.result().inventory.problem:
+            self._judge(call)
+
+    def _judge(self, call: Future[Look]) -> None:
+        if call in self._judged:
+            return
+        self._judged.add(call)
+        look = call.result()
         self._parents |= {gpu.uuid: gpu.parent_uuid for gpu in look.inventory.gpus if gpu.parent_uuid}
         self._last = replace(look.inventory, gpus=self._quarantine.look(look))
 
@@ -115,7 +128,7 @@ class NvmlGpus:
 
     async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         found = await self.read(self._ours)
-        if found.problem:
+        if found.problem and not gone:
             return GpuReturnAnswer(False, f"{uuid} stays out. {found.problem}")
         answer = self._quarantine.give_back(uuid, gone=gone)
         if answer.returned:

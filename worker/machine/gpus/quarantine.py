@@ -29,6 +29,7 @@ class Quarantine:
         self._journal: GpuJournal | None = None
         self._cards: dict[str, GpuReading] = {}
         self._health: dict[str, CardHealth] = {}
+        self._listed: Collection[str] = ()  # by the driver, at the last look
         self._stored = ""
         self._failed = False
 
@@ -52,6 +53,7 @@ class Quarantine:
     def look(self, look: Look) -> tuple[GpuReading, ...]:
         """Judge all cards. The answer is what there is to give out, with the sick ones and those that vanished."""
         self._cards.update(look.known)
+        self._listed = look.facts.keys()
         for uuid, card in list(self._cards.items()):
             if (
                 uuid not in look.known
@@ -66,6 +68,10 @@ class Quarantine:
                 self._judge(uuid, CardFacts(listed=False))
         shown = [self._verdict(gpu) for gpu in self._with_missing(look)]
         return tuple(sorted(shown, key=lambda gpu: gpu.index))
+
+    def driver_fails(self) -> None:
+        """Nothing could be looked at."""
+        self._listed = ()
 
     def _with_missing(self, look: Look) -> list[GpuReading]:
         """What was found, and what is not there any more. A card that can't be read is shown as its slices."""
@@ -114,7 +120,7 @@ class Quarantine:
             uuid = card.parent_uuid
         health = self._health.get(uuid, CardHealth())
         if gone:
-            return self._take_off(uuid, health)
+            return self._take_off(uuid)
         if health.fault is None:
             return GpuReturnAnswer(True, f"{uuid} is not taken out.")
         if health.unclean:
@@ -122,8 +128,8 @@ class Quarantine:
         self._health[uuid] = returned(health)
         return GpuReturnAnswer(True, f"{uuid} is given out again.")
 
-    def _take_off(self, uuid: str, health: CardHealth) -> GpuReturnAnswer:
-        if health.fault is None or health.fault is not fault_of("vanished") or not health.unclean:
+    def _take_off(self, uuid: str) -> GpuReturnAnswer:
+        if uuid in self._listed:
             return GpuReturnAnswer(
                 False, f"{uuid} is there, so it stays in the list. Take it out of the machine first."
             )

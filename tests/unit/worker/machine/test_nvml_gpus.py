@@ -196,6 +196,17 @@ def test_a_driver_that_falls_away_takes_out_all_and_they_come_back_without_a_res
     assert reader.close().count("gpu.none") == 1
 
 
+def test_cards_can_be_forgotten_without_their_driver(pretend_gpus: PretendGpus, readers: Readers) -> None:
+    pretend_gpus.set([Gpu(ONE, slices=[Slice("MIG-1")])])
+    reader = readers()
+    reader.read()
+    pretend_gpus.set([], init_fails=9)
+    assert not reader.give_back("MIG-1")["returned"]
+    assert reader.give_back(ONE, gone=True)["returned"]
+    found = reader.read()
+    assert (found["gpus"], found["problem"]) == ([], ""), "as on a machine that never had any"
+
+
 def test_a_new_driver_is_met_by_its_own_library(tmp_path: Path) -> None:
     """A driver was updated; the old library in the Worker never fitted it again."""
     old, new = PretendGpus(tmp_path, build=1), PretendGpus(tmp_path, build=2)
