@@ -398,6 +398,10 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
         "sick": message.sick,
         "busy_outside": message.busy_outside,
         "note": message.note,
+        "fault": message.fault,
+        "quarantined_since": message.quarantined_since or None,
+        "parent_uuid": message.parent_uuid,
+        "linked_uuids": list(message.linked_uuids),
     }
 
 

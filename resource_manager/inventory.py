@@ -94,7 +94,9 @@ def reported(node: Node, status: Status, *, now: float) -> Node:
 
 
 # What counts as a change of a card for those who watch; a new reading changes nothing for them.
-_WATCHED_OF_GPU = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "sick", "busy_outside")
+_WATCHED_OF_GPU = (
+    "uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "sick", "busy_outside", "fault",
+)  # fmt: skip
 # Of the machine as a whole, beside its cards.
 _WATCHED_OF_CAPACITY = (
     "cpu_centi", "memory_bytes", "architecture", "engine_version", "driver_version", "cuda_version", "runtime",

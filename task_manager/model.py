@@ -41,6 +41,7 @@ class Gpu:
     index: int = 0
     sick: bool = False
     busy_outside: bool = False  # used by a process that Headway did not start
+    fault: str = ""  # what made it sick (``GpuFaultWord``); empty: no fault of the card
 
     @property
     def usable(self) -> bool:

@@ -333,7 +333,9 @@ def node(message: resource_manager_pb2.Node) -> Node:
         admission=Admission(message.admission) if message.admission in _ADMISSIONS else Admission.CORDONED,
         cpu_centi=capacity.cpu_centi,
         memory_bytes=capacity.memory_bytes,
-        gpus=tuple(Gpu(g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside) for g in capacity.gpus),
+        gpus=tuple(
+            Gpu(g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside, g.fault) for g in capacity.gpus
+        ),
         conditions=tuple(
             Condition(c.word, c.sentence, c.blocks_work)
             for c in message.status.conditions

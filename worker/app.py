@@ -42,7 +42,7 @@ from .node.heartbeat import Heartbeat
 from .node.registration import Registration
 from .node.status import OfferedResources, StatusReader
 from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
-from .ports import Gpus, Runtime
+from .ports import Gpus, Runtime, WatchedGpus
 from .runtime import registry
 from .runtime.setup import RuntimeParts, RuntimeSetup
 from .sampling.idle_rule import IdleMode, IdleRule
@@ -289,6 +289,7 @@ async def build(
         status,
         heartbeat,
         clock,
+        gpus=gpus,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
         samples=SamplesReader(controller.find, sampler, clock),
@@ -309,6 +310,8 @@ async def build(
 
     async def start() -> None:
         # Look before the server opens, so that the first launch meets the real conditions.
+        if isinstance(gpus, WatchedGpus):
+            await gpus.open(store.gpus)
         await context.runtime.open(controller.nudge)
         await images.open()
         await mounted.look()
@@ -405,7 +408,11 @@ def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) 
     elif gpus is None:
         from .machine.gpus import NvmlGpus
 
-        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
+        gpus = NvmlGpus(
+            outside_memory_bytes=settings.gpu_outside_memory_bytes,
+            clean_s=settings.gpu_clean_s,
+            clock=setup.clock,
+        )
     return replace(parts, gpus=gpus, guard=parts.guard or _no_guard(config, setup, parts.runtime))
 
 

@@ -38,6 +38,7 @@ class WorkerStore:
         self._db = db
         self.puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
         self.images = SqlImageJournal(db)
+        self.gpus = SqlGpuJournal(db)
         self._puts_of: dict[AttemptId, int] = {}  # how often each record was put
         self._later: _LaterRows | None = None
         self._later_lock = threading.Lock()
@@ -122,6 +123,23 @@ class WorkerStore:
     async def _write(self, rows: list[tuple[Any, ...]]) -> list[None]:
         await self._db.write(lambda conn: conn.exec_driver_sql(_INSERT, rows))
         return [None] * len(rows)
+
+
+class SqlGpuJournal:
+    """``ports.GpuJournal``."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def load(self) -> str:
+        def read(conn: Connection) -> str:
+            return str(conn.execute(sa.text("SELECT value FROM meta WHERE key = 'gpus'")).scalar() or "")
+
+        return await self._db.read(read)
+
+    async def save(self, text: str) -> None:
+        statement = sa.text("INSERT OR REPLACE INTO meta (key, value) VALUES ('gpus', :value)")
+        await self._db.write(lambda conn: conn.execute(statement, {"value": text}))
 
 
 class _LaterRows(dict[AttemptId, tuple[tuple[Any, ...], int]]):

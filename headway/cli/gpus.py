@@ -16,14 +16,41 @@ from .start_times import clock
 _STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside"}
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @output_option
-def gpus(output: str) -> None:
+@click.pass_context
+def gpus(ctx: click.Context, output: str) -> None:
     """Show each GPU: who holds it, since when, and by when it is free at the latest.
 
     A booked GPU is kept for its task, whether or not it is in use; USE is what was measured. A free GPU may be kept for
-    a task that waits: see `headway queue`.
+    a task that waits: see `headway queue`. Admins can return a GPU that was taken out for a fault.
     """
+    if ctx.invoked_subcommand is None:
+        _show(output)
+    elif output != "table":
+        raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
+
+
+@gpus.command("return")
+@click.argument("node_id", metavar="NODE")
+@click.argument("uuid")
+@click.option("--gone", is_flag=True, help="It was taken out of the machine for good: show it no longer.")
+@output_option
+def return_gpu(node_id: str, uuid: str, gone: bool, output: str) -> None:
+    """Give out a GPU again that was taken out for a fault (admins).
+
+    It is looked at first, and stays out if it is not clean. `headway nodes show NODE` has its UUID, and says what is
+    wrong with it.
+    """
+    with client() as http:
+        answer = http.return_gpu(node_id, uuid, gone=gone)
+    if output == "json":
+        print_json(answer)
+    else:
+        click.echo(safe(answer["sentence"]))
+
+
+def _show(output: str) -> None:
     with client() as http:
         found = http.node_list()
     if output == "json":

@@ -408,6 +408,11 @@ class WorkerSection(Section):
         description="how long all GPUs of a task have to be idle without a break; warnings come after a half and three "
         "quarters of it",
     )
+    gpu_clean_s: SecondsOrZero = Field(
+        default=60.0,
+        description="how long a GPU that was taken out for a fault must be clean before it comes back by itself, where "
+        "the fault passes (docs/gpus.md)",
+    )
     keep_ended_s: SecondsOrZero = Field(
         default=3_600.0, description="how long the folder of an ended, copied attempt stays"
     )

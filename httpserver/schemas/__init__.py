@@ -48,6 +48,8 @@ from .bookings import (
 from .cluster import (
     Condition,
     Gpu,
+    GpuReturn,
+    GpuReturned,
     Node,
     NodeDetail,
     NodeGpu,
@@ -170,6 +172,8 @@ __all__ = [
     "FollowedLog",
     "FollowedLogs",
     "Gpu",
+    "GpuReturn",
+    "GpuReturned",
     "GpuState",
     "GpuSummary",
     "GpuUse",

@@ -94,6 +94,12 @@ class Gpu(with_readings()):  # type: ignore[misc]
     sick: bool = Field(description="not given out")
     busy_outside: bool = Field(description="used by a process that is not ours")
     note: str
+    fault: str = Field("", description="what made it sick, as a word of docs/gpus.md; empty: no fault of the card")
+    quarantined_since: float | None = Field(
+        None, description="taken out for its fault until it is clean; null: it is not"
+    )
+    parent_uuid: str = Field("", description="of a MIG slice: its card")
+    linked_uuids: list[str] = Field([], description="cards that it reaches over NVLink, where the driver tells")
 
 
 class NodeGpu(Gpu):
@@ -190,6 +196,14 @@ class NodeUsage(ApiResponse):
 
 class NodeNote(ApiRequest):
     note: str = Field("", max_length=500, description="why, for the others")
+
+
+class GpuReturn(ApiRequest):
+    gone: bool = Field(False, description="it was taken out of the machine for good, and is forgotten")
+
+
+class GpuReturned(ApiResponse):
+    sentence: str
 
 
 class NodeLost(ApiResponse):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from ..model import Gpu, Node, Shape
 from . import cuda
 
 _WORD = re.compile(r"[^\s-]+")
+_MIG = "mig"
 
 
 class CpuTasks(StrEnum):
@@ -89,6 +90,11 @@ def full_capacity(node: Node, order: int = 0, *, also_sick: bool = False) -> Fre
     return FreeResources(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
 
 
+def without_sick(node: Node) -> FreeResources:
+    """What the node would have free if nothing ran on it, and no program outside used its cards."""
+    return replace(full_capacity(node), gpus=[gpu for gpu in node.gpus if not gpu.sick])
+
+
 def why_closed(node: Node) -> str:
     """Why the node takes no work according to ResourceManager, as a clause; empty: it is open."""
     if node.health is not NodeHealth.READY:
@@ -102,19 +108,41 @@ def why_closed(node: Node) -> str:
 
 
 def suits(gpu: Gpu, shape: Shape) -> bool:
-    """Whether the card is of a model and memory size that the shape accepts."""
-    return gpu.memory_bytes >= shape.gpu_memory_bytes and (
-        not shape.gpu_models or any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
-    )
+    """Whether the card is of a model and memory size that the shape accepts.
+
+    A program sees one MIG slice at most. Several of them are only for tasks that name them.
+    """
+    if gpu.memory_bytes < shape.gpu_memory_bytes:
+        return False
+    if shape.gpu_models:
+        return any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
+    return shape.gpus <= 1 or not is_slice(gpu.model)
+
+
+@lru_cache(maxsize=4096)
+def is_slice(model: str) -> bool:
+    """Whether it is a MIG slice of a card: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    return _MIG in _WORD.findall(model.lower())
 
 
 @lru_cache(maxsize=4096)
 def is_model(model: str, wanted: str) -> bool:
     """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`.
 
-    It is if the wanted words are whole words of the name, next to each other and in this order.
+    It is if the wanted words are whole words of the name, next to each other and in this order. A MIG slice is no
+    `A100`, but a `MIG`, a `1g.5gb` and an `A100 MIG 1g.5gb`.
     """
     have, want = (_WORD.findall(name.lower()) for name in (model, wanted))
+    if _MIG not in have:
+        return _has_words(have, want)
+    at = have.index(_MIG)
+    if _MIG not in want[1:]:
+        return _has_words(have[at:], want)
+    card, part = want[: want.index(_MIG)], want[want.index(_MIG) :]
+    return _has_words(have[:at], card) and _has_words(have[at:], part)
+
+
+def _has_words(have: Sequence[str], want: Sequence[str]) -> bool:
     return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
 
 

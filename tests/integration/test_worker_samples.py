@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ async def test_samples_outlive_a_kill_of_the_worker(tmp_path: Path) -> None:
         incarnation = await rig.start()
         attempt, never = an_attempt(), an_attempt("never")
         uuids = [gpu.uuid for gpu in rig.resource_manager.statuses[-1].capacity.gpus]
-        launch = a_launch(attempt, incarnation=incarnation, env=scripted(8))
+        launch = a_launch(attempt, incarnation=incarnation, env=scripted(300))
         launch.gpu_uuids.extend(uuids)
         await rig.launch(launch)
         file = rig.folder / "attempts" / attempt.folder / "metrics"
@@ -37,11 +38,14 @@ async def test_samples_outlive_a_kill_of_the_worker(tmp_path: Path) -> None:
         await rig.kill()
         before = len(read_all(file.read_bytes())[1])
         await rig.start()
-        whole = await streamed(rig, attempt, follow=True)
+        following = asyncio.create_task(streamed(rig, attempt, follow=True))
+        await eventually(lambda: len(read_all(file.read_bytes())[1]) >= before + 5, within_s=20)
+        await rig.stop(attempt)
         end = await rig.ended(attempt)
+        whole = await following
         header, samples, lost = read_all(whole)
         assert lost == 0
-        assert len(samples) > before
+        assert len(samples) >= before + 5
         assert header.every_s == 0.2
         assert end.use.cpu_s > 0
         assert end.use.measured_s == pytest.approx(len(samples) * 0.2, rel=0.5)

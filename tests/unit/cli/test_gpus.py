@@ -64,6 +64,10 @@ class Server:
     def nodes(self) -> Any:
         return self.answer["nodes"]
 
+    def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
+        self.asked = {"node": node_id, "uuid": uuid, "gone": gone}
+        return {"sentence": f"{uuid} is given out again.\x1b"}
+
     def me(self) -> dict[str, Any]:
         return {"name": "ann"}
 
@@ -116,6 +120,13 @@ def test_a_line_a_gpu_says_who_has_it_and_the_last_line_what_is_free(server: Ser
     assert last.startswith("1 of 4 GPUs free; 1 can't be used now; the next is free at ")
     assert last.endswith(" at the latest")
     assert json.loads(run("gpus", "-o", "json")) == server.answer
+
+
+def test_a_gpu_is_returned_by_its_node_and_uuid(server: Server) -> None:
+    assert "\x1b" not in run("gpus", "return", "n1", "GPU-2")
+    assert server.asked == {"node": "n1", "uuid": "GPU-2", "gone": False}
+    run("gpus", "return", "n1", "GPU-2", "--gone")
+    assert server.asked["gone"]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
             {node.note && <p className="note">{node.note}</p>}
             {node.conditions.map((c) => (
-              <p key={c.word} className={c.blocks_work || c.word === "gpu_unavailable" ? "reason" : "note"}>
+              <p key={c.word} className={c.blocks_work || ["gpu_unavailable", "gpu_faulty"].includes(c.word) ? "reason" : "note"}>
                 <Sentence text={c.sentence} />
               </p>
             ))}

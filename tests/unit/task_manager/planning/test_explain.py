@@ -109,6 +109,18 @@ def test_a_closed_machine_is_named_with_what_would_be_otherwise() -> None:
     )
 
 
+def test_broken_gpus_are_named_with_their_faults() -> None:
+    """G3: waiting for sick cards looked like waiting for busy ones."""
+    hot, lost = Gpu("GPU-x", "A40", GiB, 0, sick=True, fault="too_hot"), Gpu("GPU-y", "A40", GiB, 1, sick=True)
+    why = "2 GPUs of n1 do not work: GPU 0 (GPU-x), it is too hot; `headway nodes show n1` says why."
+    assert _sentences(a_task(gpus=2), full_capacity(a_node("n1", gpus=(hot, lost)))) == [
+        f"{why} If they worked, this task could start there now."
+    ]
+    newer = Gpu("GPU-z", "A40", GiB, 7, sick=True, fault="rusty")
+    (only,) = _sentences(a_task(gpus=1), full_capacity(a_node("n1", gpus=(newer,))))
+    assert only.startswith("1 GPU of n1 does not work: GPU 7 (GPU-z), it has a fault (rusty). ")
+
+
 def test_a_broken_gpu_is_named_with_what_would_be_otherwise() -> None:
     cards = (Gpu("x", "A40", GiB, sick=True), Gpu("y", "A40", GiB))
     broken = full_capacity(a_node("n1", gpus=cards))

@@ -783,6 +783,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/{id}/gpus/{uuid}/return": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return Gpu
+         * @description Gives out a GPU again that was taken out for a fault, if it is clean now; if not, 409 says what is wrong.
+         */
+        post: operations["return_gpu"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{id}/lost": {
         parameters: {
             query?: never;
@@ -2474,6 +2494,43 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+            /**
+             * Fault
+             * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
+             * @default
+             */
+            fault: string;
+            /**
+             * Quarantined Since
+             * @description taken out for its fault until it is clean; null: it is not
+             */
+            quarantined_since: number | null;
+            /**
+             * Parent Uuid
+             * @description of a MIG slice: its card
+             * @default
+             */
+            parent_uuid: string;
+            /**
+             * Linked Uuids
+             * @description cards that it reaches over NVLink, where the driver tells
+             * @default []
+             */
+            linked_uuids: string[];
+        };
+        /** GpuReturn */
+        GpuReturn: {
+            /**
+             * Gone
+             * @description it was taken out of the machine for good, and is forgotten
+             * @default false
+             */
+            gone: boolean;
+        };
+        /** GpuReturned */
+        GpuReturned: {
+            /** Sentence */
+            sentence: string;
         };
         /**
          * GpuState
@@ -3716,6 +3773,29 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+            /**
+             * Fault
+             * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
+             * @default
+             */
+            fault: string;
+            /**
+             * Quarantined Since
+             * @description taken out for its fault until it is clean; null: it is not
+             */
+            quarantined_since: number | null;
+            /**
+             * Parent Uuid
+             * @description of a MIG slice: its card
+             * @default
+             */
+            parent_uuid: string;
+            /**
+             * Linked Uuids
+             * @description cards that it reaches over NVLink, where the driver tells
+             * @default []
+             */
+            linked_uuids: string[];
             /** @description null: not known, since bookings aren't known now */
             state: components["schemas"]["GpuState"] | null;
             /** @description who has it; null: nobody, or not known now */
@@ -7107,6 +7187,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    return_gpu: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                uuid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["GpuReturn"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuReturned"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
