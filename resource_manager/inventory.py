@@ -123,7 +123,9 @@ def watched_facts(node: Node) -> bytes:
         setattr(kept.status.capacity, name, getattr(capacity, name))
     kept.status.capacity.most_ulimits.extend(capacity.most_ulimits)
     for gpu in capacity.gpus:
-        kept.status.capacity.gpus.add(**{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
+        # Tasks that wait for a card are told who uses it.
+        note = gpu.note if gpu.busy_outside else ""
+        kept.status.capacity.gpus.add(note=note, **{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
     for condition in node.status.conditions:
         # Tasks that wait for GPUs are told its sentence, which has no numbers that change all the time.
         told = condition.sentence if condition.word == "gpu_unavailable" else ""

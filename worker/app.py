@@ -29,6 +29,7 @@ from .attempt.late_reporter import LateReporter
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
+from .gpu_parts import offered_gpus, watch_attempts_gpus
 from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
 from .logs.reader import WorkerLogReader
@@ -106,7 +107,8 @@ async def build(
     gpus = gpus or parts.gpus
     assert gpus is not None
     assert guard is not None
-    service.on_stop(gpus.close)
+    offered = offered_gpus(gpus, settings, attempts_dir, clock)
+    service.on_stop(offered.close)
 
     http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
     task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
@@ -218,6 +220,7 @@ async def build(
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    gpu_loops = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
 
@@ -243,7 +246,7 @@ async def build(
         node_id=node_id,
         incarnation=incarnation,
         runtime=runtime,
-        gpus=gpus,
+        gpus=offered,
         offer=OfferedResources(settings.cpus, settings.memory_bytes),
         conditions=conditions,
         engine=engine,
@@ -289,7 +292,7 @@ async def build(
         status,
         heartbeat,
         clock,
-        gpus=gpus,
+        gpus=offered,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
         samples=SamplesReader(controller.find, sampler, clock),
@@ -361,6 +364,7 @@ async def build(
         "reports": reports.run,
         "samples": sampler.run,
         "samples to the mount": samples_copier.run,
+        **gpu_loops,
     }
     for name, loop in loops.items():
         service.side_task(name, loop)

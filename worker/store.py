@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from headway.store.database import Database
 
 from .box import StopWord
 from .images.journal import SqlImageJournal
-from .model import AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
+from .model import AttemptGpus, AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
 
 if TYPE_CHECKING:
     from headway.metrics.shared import DatabaseNumbers
@@ -172,6 +173,8 @@ def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
     }
     if record.late or record.late_told:
         facts |= {"late": record.late, "late_told": record.late_told, "generation": record.generation}
+    if record.gpus:
+        facts["gpus"] = asdict(record.gpus)
     return (
         record.attempt.folder,
         record.stage.value,
@@ -218,4 +221,5 @@ def record_from_row(row: Any) -> AttemptRecord | None:
         late=facts.get("late", {}),
         late_told=tuple(facts.get("late_told", ())),
         generation=facts.get("generation", 0),
+        gpus=AttemptGpus(**facts.get("gpus", {})),
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from ..units import counted
-from .common import ago, client, output_option, print_json, safe, table
+from .common import ago, client, output_option, print_json, safe, size, table
 from .start_times import clock
 
 # Word of the API: as people read it.
@@ -60,6 +60,8 @@ def _show(output: str) -> None:
     rows = [_row(node, gpu, now) for node in found["nodes"] for gpu in node["gpus"]]
     if rows:
         table(["node", "gpu", "model", "state", "use", "task", "owner", "since", "ends by", "job"], rows)
+    for line in outside_lines(found["nodes"]):
+        click.echo(line)
     for node in found["nodes"]:
         closed = (node.get("booked") or {}).get("closed")
         if closed and node["gpus"]:
@@ -82,6 +84,25 @@ def state_of(gpu: dict[str, Any]) -> str:
     """What it is good for now, in a word or two."""
     state = gpu.get("state") or ("sick" if gpu["sick"] else "busy_outside" if gpu["busy_outside"] else "unknown")
     return "booked, sick" if state == "booked" and gpu["sick"] else _STATES.get(state, state)
+
+
+def outside_lines(nodes: list[dict[str, Any]]) -> list[str]:
+    """What runs on cards without Headway, a line for each process."""
+    return [
+        f"! GPU {gpu['index']} of {node['id']}: {process_words(one)}"
+        for node in nodes
+        for gpu in node["gpus"]
+        for one in gpu.get("processes") or []
+    ]
+
+
+def process_words(process: dict[str, Any]) -> str:
+    """A process on a GPU that Headway did not start."""
+    what = safe(process["command"]) or "a process"
+    by = f" of {safe(process['owner'])}" if process["owner"] else ""
+    held = process["memory_used_bytes"]
+    used = "" if held is None else f", {size(held)}"
+    return f"{what}{by} (process {process['pid']}{used}) runs on it without Headway"
 
 
 def task_of(booking: dict[str, Any]) -> str:

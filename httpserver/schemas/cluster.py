@@ -90,10 +90,20 @@ def with_readings(rows: Iterable[Reading] = READINGS) -> Any:
     return create_model("_ReadCard", __base__=_Card, **fields)
 
 
+class OutsideProcess(ApiResponse):
+    """A process on a GPU that Headway did not start."""
+
+    pid: int
+    owner: str = Field(description="of the machine; empty: not known")
+    command: str = Field(description="its program and first arguments; empty: not known")
+    memory_used_bytes: int | None
+
+
 class Gpu(with_readings()):  # type: ignore[misc]
     sick: bool = Field(description="not given out")
     busy_outside: bool = Field(description="used by a process that is not ours")
     note: str
+    processes: list[OutsideProcess] = Field(description="on it, that Headway did not start; at most 20")
     fault: str = Field("", description="what made it sick, as a word of docs/gpus.md; empty: no fault of the card")
     quarantined_since: float | None = Field(
         None, description="taken out for its fault until it is clean; null: it is not"

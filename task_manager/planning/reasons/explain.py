@@ -11,7 +11,7 @@ from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
 from ...limits import AdmissionLimits
-from ...model import GPU_UNAVAILABLE, Node, Shape, Task
+from ...model import GPU_UNAVAILABLE, Gpu, Node, Shape, Task
 from ..bookings import MovedPromise
 from ..limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from ..pass_model import Wait, WaitCause
@@ -258,8 +258,7 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
         if outside and fits_with(shape, nearest, len(outside)):
-            text = f"Programs outside Headway use {counted(len(outside), 'GPU')} of {nearest.node.id}."
-            found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
+            found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, _outside_text(outside, nearest.node)))
         sick = sum(1 for gpu in nearest.node.gpus if gpu.sick and suits(gpu, shape))
         if sick and _well_gpus(shape, nearest.node) < shape.gpus:
             found.append(
@@ -273,6 +272,13 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         text = f"It asks for {gpus_asked(shape)}. The closest machine, {nearest.node.id}, has {there}."
         found.append(WaitReason(word, text))
     return found + _in_the_way(shape, [free for free in free_resources if free is not nearest])
+
+
+def _outside_text(outside: Sequence[Gpu], node: Node) -> str:
+    """Who uses these cards from outside Headway."""
+    if not all(gpu.note for gpu in outside):
+        return f"Programs outside Headway use {counted(len(outside), 'GPU')} of {node.id}."
+    return f"{some_of([f'GPU {gpu.index} of {node.id} is {gpu.note}' for gpu in outside])}."
 
 
 def _in_the_way(shape: Shape, free_resources: Sequence[FreeResources]) -> list[WaitReason]:

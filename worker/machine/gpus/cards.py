@@ -11,6 +11,7 @@ import pynvml
 
 from ...ports import GpuReading
 from .health import CardFacts
+from .processes import processes_on
 
 WITHOUT_SLICES = (
     "MIG is on and the card has no slice: an admin has to make some (`nvidia-smi mig -cgi … -C`) or to turn MIG off"
@@ -30,11 +31,11 @@ def identity(gpu: Any, index: int) -> GpuReading:
 
 def reading(gpu: Any, index: int) -> GpuReading:
     """A card now. Raises NVMLError if even its identity or memory can't be read."""
-    return readings(gpu, identity(gpu, index))
+    return replace(readings(gpu, identity(gpu, index)), processes=processes_on(gpu))
 
 
 def readings(gpu: Any, bare: GpuReading) -> GpuReading:
-    """The same with its identity known. Raises NVMLError if its memory can't be read."""
+    """The same with its identity known, and without processes. Raises NVMLError if its memory can't be read."""
     rates = or_none(pynvml.nvmlDeviceGetUtilizationRates, gpu)
     power = or_none(pynvml.nvmlDeviceGetPowerUsage, gpu)
     return replace(
@@ -83,7 +84,8 @@ def slices(gpu: Any, card: GpuReading) -> list[tuple[GpuReading, CardFacts]]:
             found.append((replace(bare, model=_model(handle, card, 0)), unreadable(error)))
             continue
         whole = replace(bare, model=_model(handle, card, total), memory_bytes=total, memory_used_bytes=used)
-        found.append((replace(whole, temperature_c=card.temperature_c), CardFacts()))
+        processes = processes_on(handle)
+        found.append((replace(whole, temperature_c=card.temperature_c, processes=processes), CardFacts()))
     return found
 
 

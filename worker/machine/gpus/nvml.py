@@ -89,7 +89,9 @@ class NvmlGpus:
         waiting.add_done_callback(_ignore_error)
         done, _ = await asyncio.wait({waiting}, timeout=_LIMIT_S)
         if not done:
-            gpus = _sick(self._last.gpus or self._quarantine.all(), "its driver does not answer")
+            # What was read before proves nothing now: after a task nobody could say that a card is clean.
+            last = [replace(gpu, memory_used_bytes=None) for gpu in self._last.gpus]
+            gpus = _sick(last or self._quarantine.all(), "its driver does not answer")
             return replace(self._last, gpus=gpus, problem=_SILENT)
         look = waiting.result()
         if look.inventory.problem:

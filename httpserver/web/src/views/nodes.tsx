@@ -9,6 +9,7 @@ import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
 import { HelpLink } from "../components/help-link";
+import { OutsideProcesses } from "../components/outside-processes";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
 import { gpuWord } from "../domain/bookings";
@@ -169,6 +170,7 @@ export function Nodes({ admin }: { admin: boolean }) {
                         ))}
                         <td data-label="state">
                           {gpuWord(gpu).word} {gpu.note}
+                          <OutsideProcesses gpu={gpu} />
                         </td>
                         <td className="holds">
                           {gpu.booking ? (

@@ -65,6 +65,16 @@ def test_who_waits_for_gpus_that_can_not_be_given_is_told_why_and_not_of_a_queue
     assert (first.word, "n2" in first.sentence) == ("waiting_for_gpu", True)
 
 
+def test_whose_process_is_on_a_card_is_told() -> None:
+    """GPU-15: the waiting program never got the card, and no reason was given."""
+    ann = Gpu("x", "A100", GiB, 2, busy_outside=True, note="in use by ann's python train.py, 300MiB")
+    (*_, reason) = wait_reasons(a_task(gpus=1), ClusterSnapshot([full_capacity(a_node("vm", gpus=(ann,)))]), ahead=0)
+    assert (reason.word, reason.sentence) == (
+        "gpu_busy_outside",
+        "GPU 2 of vm is in use by ann's python train.py, 300MiB.",
+    )
+
+
 def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
     task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
     (only,) = wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2, pause_s=18.6)

@@ -2495,6 +2495,11 @@ export interface components {
             /** Note */
             note: string;
             /**
+             * Processes
+             * @description on it, that Headway did not start; at most 20
+             */
+            processes: components["schemas"]["OutsideProcess"][];
+            /**
              * Fault
              * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
              * @default
@@ -3774,6 +3779,11 @@ export interface components {
             /** Note */
             note: string;
             /**
+             * Processes
+             * @description on it, that Headway did not start; at most 20
+             */
+            processes: components["schemas"]["OutsideProcess"][];
+            /**
              * Fault
              * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
              * @default
@@ -3844,6 +3854,26 @@ export interface components {
              * @default 0
              */
             span_s: number;
+        };
+        /**
+         * OutsideProcess
+         * @description A process on a GPU that Headway did not start.
+         */
+        OutsideProcess: {
+            /** Pid */
+            pid: number;
+            /**
+             * Owner
+             * @description of the machine; empty: not known
+             */
+            owner: string;
+            /**
+             * Command
+             * @description its program and first arguments; empty: not known
+             */
+            command: string;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
         };
         /** OwnSession */
         OwnSession: {
