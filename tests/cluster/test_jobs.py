@@ -96,6 +96,7 @@ def test_a_timeout_is_a_word_of_its_own(cluster: Cluster):
 def test_what_an_attempt_uses_is_seen_while_it_runs_and_after(cluster: Cluster):
     job_id = str(cluster.client.submit(a_job(scripted_task(run_s=4)))["id"])
     samples = SampleClient(cluster.client, job_id, "a")
+    soon(lambda: cluster.client.task(job_id, "a")["attempt"], within_s=30, what="its attempt")
     live = soon(lambda: (seen := samples.points())["samples"] and seen, within_s=30, what="a sample of a live attempt")
     assert not live["ended"]
 

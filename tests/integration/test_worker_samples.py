@@ -48,8 +48,9 @@ async def test_samples_outlive_a_kill_of_the_worker(tmp_path: Path) -> None:
         assert len(samples) >= before + 5
         assert header.every_s == 0.2
         assert end.use.cpu_s > 0
-        assert end.use.measured_s == pytest.approx(len(samples) * 0.2, rel=0.5)
+        assert 0 < end.use.measured_s < samples[-1].at - samples[0].at, "without the gap"
         assert [gpu.uuid for gpu in end.use.gpus] == uuids
+        assert all(gpu.utilisation is not None for sample in samples for gpu in sample.gpus), "of pretend GPUs, too"
         on_mount = rig.logs(attempt) / "metrics"
         await eventually(lambda: on_mount.exists() and on_mount.read_bytes() == whole, within_s=30)
         assert on_mount.with_name("metrics.minutes").stat().st_size > 0
