@@ -226,7 +226,8 @@ function Values({ plot, index, hidden }: { plot: Plot; index: number; hidden: Re
           const least = line.column.least?.[index] ?? null;
           return (
             <span key={line.key}>
-              <Swatch colour={line.colour} /> {line.name} {told(plot.unit, mean)}
+              <Swatch colour={line.colour} /> {line.name && `${line.name}: `}
+              {told(plot.unit, mean)}
               {most !== null && told(plot.unit, most) !== told(plot.unit, mean) && <small> ≤ {told(plot.unit, most)}</small>}
               {most === null && least !== null && told(plot.unit, least) !== told(plot.unit, mean) && <small> ≥ {told(plot.unit, least)}</small>}
             </span>

@@ -94,6 +94,8 @@ export const PlotPicture = memo(function PlotPicture(props: Props) {
       {
         width: Math.max(100, target.clientWidth),
         height: HEIGHT,
+        // The last word of the time axis has room.
+        padding: [10, 34, 0, 0],
         series,
         bands,
         legend: { show: false },
