@@ -455,9 +455,17 @@ def node(message: rm.Node) -> s.Node:
 def usage_point(message: rm.UsagePoint) -> s.UsagePoint:
     return s.UsagePoint(
         at=message.at,
-        cpus_used=if_set(message, "cpu_used"),
-        memory_used_bytes=_int_if_set(message, "memory_used_bytes"),
-        disk_free_bytes=_int_if_set(message, "disk_free_bytes"),
+        span_s=message.span_s,
         live_attempts=message.live_attempts,
-        gpus=[gpu(g) for g in message.gpus],
+        peak=s.UsagePeak(**_readings(message.peak)) if message.HasField("peak") else None,
+        **_readings(message),
     )
+
+
+def _readings(message: rm.UsagePoint) -> dict[str, Any]:
+    return {
+        "cpus_used": if_set(message, "cpu_used"),
+        "memory_used_bytes": _int_if_set(message, "memory_used_bytes"),
+        "disk_free_bytes": _int_if_set(message, "disk_free_bytes"),
+        "gpus": [gpu(g) for g in message.gpus],
+    }

@@ -12,7 +12,7 @@ NULLABLE: Final = {
     "number": """accepted_at asked_killed_share began_at booked_used container_started_at cpu_s cpus_used created_at
         deadline_at energy_j every_s mean_utilisation step_s
         discipline_set_at dispatch_s ended_at estimated_start_at expires_at first_promised_start_at
-        kept_until key killed_share load1 longest_s mean_wait_s measured_at median_s
+        kept_until key killed_share load1 longest_s mean_gpu_utilisation mean_wait_s measured_at median_s
         memory_utilisation next_free_at policy_set_at power_w preparing_s progress promise_from_at
         promised_start_at published_at quarantined_since queued_at reserved_start_at running_s scheduling_s shortest_s
         signed_in_at started_at startup_s suggested_timeout_s temperature_c timeout_s used_at
@@ -24,7 +24,8 @@ NULLABLE: Final = {
     "text": """checksum code discipline_set_by from_digest gpu_memory id image_digest image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
         reason_task refused shell state suggested_timeout task to_digest user working_dir""",
-    "object": "booked booking count efficiency gpus_booked last_good_run place preview problem reason result spec use",
+    "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason result spec
+        use""",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run enabled
@@ -48,7 +49,8 @@ FIRM: Final = {
     "number": """asked at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before ends_by_at
         expires_at from_at gpu_hours idle_s keep_s measured_s memory_gib_hours modified_at placed_at pushed_at
         registered_at seconds seen_at share since_at slack_s submitted_at timeout_s to_at updated_at
-        used used_at used_gpu_hours""",
+        used used_at used_gpu_hours failed_gpu_hours idle_gpu_hours measured_gpu_hours wasted_gpu_hours
+        span_s""",
     "object": """attempt conditions defaults env frameworks gpus job labels metadata most_ulimits needs phases
         resources scheduling shared_with suggested task tasks_by_state terms total ulimits user""",
     "words": """after_needs choices command contradictions datasets entrypoint env gpu_models gpu_uuids groups

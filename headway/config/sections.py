@@ -315,7 +315,9 @@ class ResourceManagerSection(Section):
     poll_s: Seconds = Field(default=10.0, description="how often each Worker is asked for its status")
     suspect_after_s: Seconds = Field(default=30.0, description="a silent node is SUSPECT: it gets no new work")
     down_after_s: Seconds = Field(default=90.0, description="a silent node is DOWN")
-    usage_days: int = Field(default=30, ge=1, description="how long readings are kept")
+    usage_days: int = Field(
+        default=366, ge=1, description="how long means of hours are kept; readings an hour, minutes a day"
+    )
 
 
 class WorkerSection(Section):

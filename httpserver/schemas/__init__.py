@@ -61,6 +61,7 @@ from .cluster import (
     Queue,
     QueueEntry,
     Scheduling,
+    UsagePeak,
     UsagePoint,
 )
 from .events import (
@@ -248,6 +249,7 @@ __all__ = [
     "TokenCreate",
     "TokenCreated",
     "TokenList",
+    "UsagePeak",
     "UsagePoint",
     "UsedBy",
     "User",

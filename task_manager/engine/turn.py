@@ -68,6 +68,7 @@ class Turn:
     admin_choices: dict[str, AdminChoice | None] = field(default_factory=dict)  # what an admin sets in this turn
     policy_states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
     frame: Frame | None = None  # of the pass, if it placed a task
+    ended: list[Attempt] = field(default_factory=list)
     pass_s: float | None = None  # what the pass took; None: there was none
 
     @property
@@ -175,6 +176,7 @@ class Turn:
         )
         spent_s = max(0.0, self.state.mono - self.state.tracking[attempt.id.task].booked_s)
         self.state.put_attempt(ended)
+        self.ended.append(ended)
         task = self.state.tasks[attempt.id.task]
         task = replace(task, spent_s=task.spent_s + spent_s)
         if disowned:
@@ -206,6 +208,7 @@ class Turn:
         freed_at = usage.freed_at(attempt, self.now)
         ended = replace(attempt, state=state, reason=reason, ended_at=self.now, freed_at=freed_at)
         self.state.put_attempt(ended)
+        self.ended.append(ended)
         task = self.state.tasks[attempt.id.task]
         others = any(node_id != attempt.node_id for node_id in self.state.nodes)
         decision = retry.after_refusal(task, node_id=attempt.node_id, now=self.now, others=others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from headway.model.attempt_facts import FACTS, AttemptFacts, Fact
 from headway.model.reasons import EndReason, EndWord
 from headway.states import Admission, AttemptState, NodeHealth, TaskState
 
+from ..engine.usage import gpu_shares
 from ..model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 
 
@@ -92,7 +93,8 @@ def attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.stop_word, attempt.stop_at,
         _reason_json(attempt.reason), attempt.timeout_s, _list_json([asdict(one) for one in attempt.extensions]),
-        attempt.freed_at, _list_json(attempt.late_warnings), attempt.use or None, *stored_facts(attempt),
+        attempt.freed_at, _list_json(attempt.late_warnings), attempt.use or None, *astuple(gpu_shares(attempt)),
+        *stored_facts(attempt),
     )  # fmt: skip
 
 

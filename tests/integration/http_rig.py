@@ -240,8 +240,9 @@ class FakeNodes(ResourceManagerServicer):
     def __init__(self) -> None:
         self.nodes: dict[str, rm.Node] = {}
         self.changes: asyncio.Queue[rm.NodesChanged] = asyncio.Queue()
-        self.asked: list[rm.SetAdmissionRequest] = []
+        self.asked: list[Any] = []
         self.returned: list[rm.ReturnGpuRequest] = []
+        self.usage: rm.GetNodeUsageReply | None = None  # what a machine used; None: one point
 
     def put(self, node_id: str = "node-1", **status: Any) -> rm.Node:
         """A healthy node with two GPUs."""
@@ -263,6 +264,9 @@ class FakeNodes(ResourceManagerServicer):
         return rm.ListNodesReply(nodes=[n for n in self.nodes.values() if request.node_id in ("", n.id)])
 
     async def GetNodeUsage(self, request: rm.GetNodeUsageRequest, context: Any) -> rm.GetNodeUsageReply:
+        self.asked.append(request)
+        if self.usage is not None:
+            return self.usage
         return rm.GetNodeUsageReply(points=[rm.UsagePoint(at=request.since, cpu_used=0.5, live_attempts=1)])
 
     async def SetAdmission(self, request: rm.SetAdmissionRequest, context: Any) -> rm.SetAdmissionReply:

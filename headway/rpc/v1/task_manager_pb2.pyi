@@ -899,7 +899,7 @@ class GetUsageRequest(_message.Message):
     def __init__(self, by: _Optional[str] = ..., from_at: _Optional[float] = ..., to_at: _Optional[float] = ..., owner: _Optional[str] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class UsageSums(_message.Message):
-    __slots__ = ("gpu_s", "cpu_s", "memory_byte_s", "attempts", "tasks", "started", "wait_s", "ended", "timed_out", "booked_gpu_s", "used_gpu_s")
+    __slots__ = ("gpu_s", "cpu_s", "memory_byte_s", "attempts", "tasks", "started", "wait_s", "ended", "timed_out", "booked_gpu_s", "used_gpu_s", "measured_gpu_s", "busy_gpu_s", "idle_gpu_s", "failed_gpu_s", "wasted_gpu_s")
     GPU_S_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTE_S_FIELD_NUMBER: _ClassVar[int]
@@ -911,6 +911,11 @@ class UsageSums(_message.Message):
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
     BOOKED_GPU_S_FIELD_NUMBER: _ClassVar[int]
     USED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    BUSY_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    IDLE_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    FAILED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    WASTED_GPU_S_FIELD_NUMBER: _ClassVar[int]
     gpu_s: float
     cpu_s: float
     memory_byte_s: float
@@ -922,7 +927,12 @@ class UsageSums(_message.Message):
     timed_out: int
     booked_gpu_s: float
     used_gpu_s: float
-    def __init__(self, gpu_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_byte_s: _Optional[float] = ..., attempts: _Optional[int] = ..., tasks: _Optional[int] = ..., started: _Optional[int] = ..., wait_s: _Optional[float] = ..., ended: _Optional[int] = ..., timed_out: _Optional[int] = ..., booked_gpu_s: _Optional[float] = ..., used_gpu_s: _Optional[float] = ...) -> None: ...
+    measured_gpu_s: float
+    busy_gpu_s: float
+    idle_gpu_s: float
+    failed_gpu_s: float
+    wasted_gpu_s: float
+    def __init__(self, gpu_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_byte_s: _Optional[float] = ..., attempts: _Optional[int] = ..., tasks: _Optional[int] = ..., started: _Optional[int] = ..., wait_s: _Optional[float] = ..., ended: _Optional[int] = ..., timed_out: _Optional[int] = ..., booked_gpu_s: _Optional[float] = ..., used_gpu_s: _Optional[float] = ..., measured_gpu_s: _Optional[float] = ..., busy_gpu_s: _Optional[float] = ..., idle_gpu_s: _Optional[float] = ..., failed_gpu_s: _Optional[float] = ..., wasted_gpu_s: _Optional[float] = ...) -> None: ...
 
 class GetUsageReply(_message.Message):
     __slots__ = ("rows", "rows_in_all", "total")

@@ -711,7 +711,8 @@ export interface paths {
         };
         /**
          * Get Node Usage
-         * @description Readings over time.
+         * @description Readings over time. What reaches back an hour has single readings, a day means of minutes, more those of hours.
+         *     Each mean has its peak beside it.
          */
         get: operations["get_node_usage"];
         put?: never;
@@ -1522,8 +1523,8 @@ export interface paths {
         };
         /**
          * Get Usage
-         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used, over a span of time. An attempt that
-         *     reaches beyond it counts with its part inside; one that runs, until now.
+         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used or wasted, over a span of time. An
+         *     attempt that reaches beyond it counts with its part inside; one that runs, until now.
          */
         get: operations["get_usage"];
         put?: never;
@@ -3852,8 +3853,17 @@ export interface components {
         };
         /** NodeUsage */
         NodeUsage: {
-            /** Points */
+            /**
+             * Points
+             * @description oldest first; without those times of which nothing is known
+             */
             points: components["schemas"]["UsagePoint"][];
+            /**
+             * Span S
+             * @description what was read: 0: single readings, kept for an hour; 60: means of minutes, for a day; 3600: of hours, for a year
+             * @default 0
+             */
+            span_s: number;
         };
         /**
          * OutsideProcess
@@ -5310,20 +5320,48 @@ export interface components {
             rows_in_all: number;
             total: components["schemas"]["UsageSums"];
         };
-        /** UsagePoint */
-        UsagePoint: {
-            /** At */
-            at: number;
+        /**
+         * UsagePeak
+         * @description The greatest value of each reading over a span of time; of what is free the least.
+         */
+        UsagePeak: {
             /** Cpus Used */
             cpus_used: number | null;
             /** Memory Used Bytes */
             memory_used_bytes: number | null;
             /** Disk Free Bytes */
             disk_free_bytes: number | null;
-            /** Live Attempts */
+            /** Gpus */
+            gpus: components["schemas"]["Gpu"][];
+        };
+        /** UsagePoint */
+        UsagePoint: {
+            /**
+             * At
+             * @description of a reading; of means the middle of their time
+             */
+            at: number;
+            /**
+             * Span S
+             * @description the time of which these are means; 0: a single reading
+             * @default 0
+             */
+            span_s: number;
+            /** Cpus Used */
+            cpus_used: number | null;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Disk Free Bytes */
+            disk_free_bytes: number | null;
+            /**
+             * Live Attempts
+             * @description the most at one moment
+             */
             live_attempts: number;
             /** Gpus */
             gpus: components["schemas"]["Gpu"][];
+            /** @description null: a single reading */
+            peak: components["schemas"]["UsagePeak"] | null;
         };
         /** UsageRow */
         UsageRow: {
@@ -5378,6 +5416,35 @@ export interface components {
              * @description the share of both, 0 to 1; null: nothing was booked
              */
             booked_used: number | null;
+            /**
+             * Measured Gpu Hours
+             * @description of `gpu_hours`: GPUs of ended attempts that were measured
+             * @default 0
+             */
+            measured_gpu_hours: number;
+            /**
+             * Mean Gpu Utilisation
+             * @description of these, 0 to 1; null: nothing was measured
+             */
+            mean_gpu_utilisation: number | null;
+            /**
+             * Idle Gpu Hours
+             * @description of these, with hardly any utilisation: booked, and not used
+             * @default 0
+             */
+            idle_gpu_hours: number;
+            /**
+             * Failed Gpu Hours
+             * @description of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory
+             * @default 0
+             */
+            failed_gpu_hours: number;
+            /**
+             * Wasted Gpu Hours
+             * @description the last one, and what all other attempts were idle
+             * @default 0
+             */
+            wasted_gpu_hours: number;
             /**
              * Key
              * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id (empty: jobs that are no longer kept) or node id
@@ -5450,6 +5517,35 @@ export interface components {
              * @description the share of both, 0 to 1; null: nothing was booked
              */
             booked_used: number | null;
+            /**
+             * Measured Gpu Hours
+             * @description of `gpu_hours`: GPUs of ended attempts that were measured
+             * @default 0
+             */
+            measured_gpu_hours: number;
+            /**
+             * Mean Gpu Utilisation
+             * @description of these, 0 to 1; null: nothing was measured
+             */
+            mean_gpu_utilisation: number | null;
+            /**
+             * Idle Gpu Hours
+             * @description of these, with hardly any utilisation: booked, and not used
+             * @default 0
+             */
+            idle_gpu_hours: number;
+            /**
+             * Failed Gpu Hours
+             * @description of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory
+             * @default 0
+             */
+            failed_gpu_hours: number;
+            /**
+             * Wasted Gpu Hours
+             * @description the last one, and what all other attempts were idle
+             * @default 0
+             */
+            wasted_gpu_hours: number;
         };
         /**
          * UsedBy
@@ -6999,11 +7095,16 @@ export interface operations {
     get_node_usage: {
         parameters: {
             query?: {
-                /** @description epoch seconds; default: the last hour */
+                /** @description epoch seconds; default: an hour before `until` */
                 since?: number;
                 /** @description epoch seconds; default: now */
                 until?: number;
+                /** @description at most so many, each the mean of its time; default: 500 */
+                points?: number | null;
+                /** @description an older name of `points` */
                 max_points?: number;
+                /** @description `csv`: a line for each point */
+                format?: "json" | "csv";
             };
             header?: never;
             path: {
@@ -7020,6 +7121,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeUsage"];
+                    "text/csv": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -9090,6 +9192,10 @@ export interface operations {
                 user?: string;
                 limit?: number;
                 offset?: number;
+                /** @description `csv`: a line for each row, all of them */
+                format?: "json" | "csv";
+                /** @description with `csv`: rows for each day of the span (UTC) */
+                daily?: boolean;
             };
             header?: never;
             path?: never;
@@ -9104,6 +9210,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Usage"];
+                    "text/csv": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
