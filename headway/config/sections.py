@@ -389,6 +389,14 @@ class WorkerSection(Section):
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
     )
+    gpu_socket: str = Field(
+        default="",
+        description="the Unix socket by which people's own processes on this machine hold GPUs (`headway gpu run`); "
+        "`off`: none. By default NODE.sock in `/run/headway`, or without root in `$XDG_RUNTIME_DIR/headway`",
+    )
+    gpu_silence_s: Seconds = Field(
+        default=120.0, description="a hold of GPUs ends when its process says nothing for so long"
+    )
     keep_ended_s: SecondsOrZero = Field(
         default=3_600.0, description="how long the folder of an ended, copied attempt stays"
     )

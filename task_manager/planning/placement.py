@@ -40,6 +40,8 @@ class Lack(StrEnum):
     ARCHITECTURE = "architecture"  # its image is for another processor architecture
     DRIVER = "driver"  # its image needs a newer driver or another card
     ULIMIT = "ulimit"  # its engine gives no such limits
+    OTHER_NODE = "other_node"  # its process is on another machine
+    NAMED_GPU = "named_gpu"  # a card that it names is not free here
     IMAGE = "image"  # its image is not on this node's engine and can't be brought there
 
 
@@ -142,11 +144,18 @@ def fits(shape: Shape, free: FreeResources) -> bool:
     """Whether the shape fits into what is free on the node. Whether the node is open is not looked at."""
     if shape.cpu_centi > free.cpu_centi or shape.memory_bytes > free.memory_bytes:
         return False
+    if shape.node_id and (shape.node_id != free.node.id or not has_named(shape, free.gpus)):
+        return False
     if not shape.is_plain and not (takes_image(shape, free.node) and gives_ulimits(shape, free.node)):
         return False
     if shape.gpus == 0:
         return True
     return shape.gpus <= len(free.gpus) and shape.gpus <= sum(1 for gpu in free.gpus if suits(gpu, shape))
+
+
+def has_named(shape: Shape, gpus: Iterable[Gpu]) -> bool:
+    """Whether all cards that the shape names are among these."""
+    return not shape.gpu_uuids or {gpu.uuid for gpu in gpus}.issuperset(shape.gpu_uuids)
 
 
 def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
@@ -163,6 +172,11 @@ def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.
         if suitable < shape.gpus:
             enough_others = len(free.gpus) >= shape.gpus
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
+    if shape.node_id and shape.node_id != free.node.id:
+        lacks.append(Shortage(Lack.OTHER_NODE, 0, 0, f"it is for {shape.node_id}"))
+    elif not lacks and not has_named(shape, free.gpus):
+        count = sum(gpu.uuid in shape.gpu_uuids for gpu in free.gpus)
+        lacks.append(Shortage(Lack.NAMED_GPU, shape.gpus, count))
     if not shape.is_plain:
         lacks.extend(image_lacks(shape, free.node))
         lacks.extend(ulimit_lacks(shape, free.node))
@@ -236,7 +250,7 @@ def choose(
     if shape.gpus == 0:
         return ChosenGpus(best.node.id, ())
     cards = sorted(
-        (gpu for gpu in best.gpus if suits(gpu, shape)),
+        (gpu for gpu in best.gpus if suits(gpu, shape) and (not shape.gpu_uuids or gpu.uuid in shape.gpu_uuids)),
         key=lambda gpu: (gpu.memory_bytes, last_used(gpu.uuid), gpu.index, gpu.uuid),
     )
     return ChosenGpus(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))
