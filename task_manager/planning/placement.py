@@ -5,20 +5,17 @@ A task's GPUs, CPUs and memory come from one node, and GPUs are never shared.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from headway.ids import NodeId
+from headway.model.gpu_names import is_model
 from headway.model.ulimits import UNLIMITED, exceeds, told
 from headway.states import Admission, NodeHealth
 
 from ..model import Gpu, Node, Shape
 from . import cuda
-
-_WORD = re.compile(r"[^\s-]+")
 
 
 class CpuTasks(StrEnum):
@@ -108,16 +105,6 @@ def suits(gpu: Gpu, shape: Shape) -> bool:
     return gpu.memory_bytes >= shape.gpu_memory_bytes and (
         not shape.gpu_models or any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
     )
-
-
-@lru_cache(maxsize=4096)
-def is_model(model: str, wanted: str) -> bool:
-    """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`.
-
-    It is if the wanted words are whole words of the name, next to each other and in this order.
-    """
-    have, want = (_WORD.findall(name.lower()) for name in (model, wanted))
-    return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
 
 
 def takes_image(shape: Shape, node: Node) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -49,13 +50,17 @@ class HoldDoor:
         self._hello = {"node": node_id, "cluster": cluster}
         self._server: asyncio.Server | None = None
         self._lines = 0
+        self._made = 0
 
     async def open(self) -> None:
         """Safe after a killed Worker, whose socket still lies there."""
         try:
             self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            if await asyncio.to_thread(_answers, self._path):
+                raise OSError(errno.EADDRINUSE, "another worker listens there: set worker.gpu_socket")
             self._path.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._serve, self._path, limit=_LINE_BYTES)
+            self._made = self._path.stat().st_ino
             self._path.chmod(0o666)  # everybody on this machine may ask; each has to show its key
         except OSError as error:
             log.warning("holds.no_socket", path=str(self._path), reason=error.strerror or str(error))
@@ -66,7 +71,8 @@ class HoldDoor:
             self._server.close()
             self._server = None
             with contextlib.suppress(OSError):
-                self._path.unlink()
+                if self._path.stat().st_ino == self._made:
+                    self._path.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _peer_of(writer)
@@ -92,6 +98,16 @@ class HoldDoor:
         elif "done" in message:
             self._holds.give_back(client, _small(message["done"]), _small(message.get("signal")))
         self._holds.beat(client)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _small(value: Any) -> int | None:

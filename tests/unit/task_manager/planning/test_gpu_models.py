@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from task_manager.planning.placement import is_model
+from headway.model.gpu_names import is_model
 
 
 @pytest.mark.parametrize(
