@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -155,7 +155,7 @@ class _Program:
 
 
 def _become(
-    command: Sequence[str], environment: dict[str, str], parent: int, prctl: object, mask: set[signal.Signals]
+    command: Sequence[str], environment: dict[str, str], parent: int, prctl: object, mask: Iterable[int]
 ) -> None:
     """In the child: it goes with its parent, so a killed client leaves no program on the GPUs."""
     status = 126

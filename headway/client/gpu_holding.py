@@ -72,12 +72,13 @@ class Wanted:
             raise InvalidInput(
                 "Say for how long, such as --timeout 2h: the shorter, the sooner you get the GPUs. Waiting is free."
             )
-        try:
-            if parse_duration(self.timeout) <= 0:
+        for what, text in (("timeout", self.timeout), ("grace", self.grace)):
+            try:
+                seconds = parse_duration(text)
+            except BadValue as error:
+                raise InvalidInput(f"The {what} {error}.") from error
+            if seconds <= 0 and what == "timeout":
                 raise InvalidInput("The timeout must be more than 0, such as 2h.")
-            parse_duration(self.grace)
-        except BadValue as error:
-            raise InvalidInput(f"The timeout or grace {error}.") from error
         count = self.gpus if self.gpus is not None else len(self.ids) or 1
         if count < 1:
             raise InvalidInput("Ask for one GPU at least.")

@@ -71,7 +71,7 @@ def test_a_program_sees_its_gpus_and_its_code_comes_back(cluster: Cluster):
     shown, _, count = out.strip().partition("/")
     assert shown in uuids(cluster)
     assert count == "1"
-    job = cluster.client.jobs(limit=1)["jobs"][0]
+    job = next(cluster.client.jobs())
     done = cluster.client.wait(job["id"], timeout_s=10)
     attempt = done["tasks"][0]["attempts"][0]
     assert (attempt["reason"]["word"], attempt["reason"]["exit_code"]) == ("exited", 7)
@@ -115,7 +115,7 @@ def test_a_killed_client_frees_its_gpus_and_its_program_ends(cluster: Cluster):
     soon(lambda: not held(cluster), within_s=10)
     assert not Path(f"/proc/{inner}").exists() or "Z" in Path(f"/proc/{inner}/stat").read_text()
     program.communicate()
-    job = cluster.client.jobs(limit=1)["jobs"][0]["id"]
+    job = str(next(cluster.client.jobs())["id"])
     task = cluster.client.job(job)["tasks"][0]
     assert task["reason"]["word"] == "killed_outside"
     assert len(task["attempts"]) == 1
@@ -131,7 +131,7 @@ def test_a_hold_outlives_the_services(cluster: Cluster, victim: str):
     code, _, errors = ended(program, 60)
     assert (code, errors) == (0, "")
     cluster.wait_ready()
-    job = cluster.client.jobs(limit=1)["jobs"][0]["id"]
+    job = str(next(cluster.client.jobs())["id"])
     done = cluster.client.wait(job, timeout_s=30)
     assert done["state"] == "SUCCEEDED"
     assert len(done["tasks"][0]["attempts"]) == 1
@@ -157,7 +157,7 @@ def test_the_time_is_over(cluster: Cluster):
     assert code == 137
     assert time.monotonic() - began < 12
     assert "Its time is over." in errors
-    job = cluster.client.jobs(limit=1)["jobs"][0]["id"]
+    job = str(next(cluster.client.jobs())["id"])
     assert cluster.client.wait(job, timeout_s=10)["tasks"][0]["state"] == "TIMED_OUT"
 
 
@@ -173,7 +173,9 @@ def test_a_stopped_client_loses_its_gpus_at_its_timeout(cluster: Cluster):
 def test_a_cancel_ends_the_program(cluster: Cluster):
     program = gpu_run(cluster, "--timeout", "60s", "--", "sleep", "300")
     soon(lambda: bool(held(cluster)))
-    cluster.client.act(next(iter(held(cluster).values())), "cancel")
+    job = next(iter(held(cluster).values()))
+    soon(lambda: first_state(cluster.client, job) == "RUNNING")
+    cluster.client.act("cancel", job)
     code, _, errors = ended(program)
     assert code == 143
     assert "It was cancelled." in errors
@@ -220,7 +222,7 @@ print([name for name in ("httpx", "grpc", "headway.config") if name in sys.modul
     ("arguments", "code", "words"),
     [
         (["--", "true"], 2, "Say for how long"),
-        (["--timeout", "soon", "--", "true"], 4, "a duration such as"),
+        (["--timeout", "soon", "--", "true"], 4, "The timeout 'soon' is not a duration"),
         (["--timeout", "2h"], 2, "Say what to run"),
         (["--timeout", "2h", "--gpus", "3", "--", "true"], 4, "n1 has 2 GPUs, and you ask for 3"),
         (["--timeout", "2h", "--model", "A10", "--", "true"], 4, "Did you mean A100?"),

@@ -307,6 +307,7 @@ class Holds:
         record = hold.record
         assert hold.line is not None
         devices = [{"uuid": uuid, **self.describe(uuid)} for uuid in record.gpu_uuids]
+        devices.sort(key=lambda one: (one.get("index", -1), one["uuid"]))
         hold.line.send({"granted": str(record.attempt), "devices": devices, "facts": record.facts})
         self._tell_times(hold)
 
