@@ -148,7 +148,7 @@ class Holding:
             key_hash = hashlib.sha256(self._key.encode()).hexdigest()
             cluster = self._door.cluster if self._door is not None else ""
             answer = self._api.ask({**self._asked, "node": self.node, "cluster": cluster, "key_hash": key_hash})
-            self.job = str(answer.get("job", ""))
+            self.job = str(answer.get("job_id", ""))
             self._wait(str(answer.get("task", "")))
         except BaseException:
             self._withdraw()

@@ -77,7 +77,7 @@ class GpuHolds:
             problems = tuple(convert.problem(problem) for problem in reply.problems)
             raise Unsatisfiable(problems[0].message, problems=problems)
         log.info("gpus.asked", job=reply.job_id, owner=account.name, node=node.id, gpus=wanted.gpus)
-        return GpuHold(job=reply.job_id, task=TASK)
+        return GpuHold(job_id=reply.job_id, task=TASK)
 
     def _node(self, wanted: GpuHoldRequest) -> rm.Node:
         if wanted.cluster and wanted.cluster != self._cluster:

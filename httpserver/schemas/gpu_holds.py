@@ -26,5 +26,5 @@ class GpuHoldRequest(ApiRequest):
 
 
 class GpuHold(ApiResponse):
-    job: str
+    job_id: str
     task: str

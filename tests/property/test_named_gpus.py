@@ -42,7 +42,7 @@ def a_task(number: int, rng: random.Random, nodes: list[Node]) -> Task:
 def test_named_gpus_are_given_to_those_who_named_them_and_nobody_waits_for_ever(
     discipline: Discipline, promises: PromiseRule
 ):
-    for seed in range(12):
+    for seed in range(20):
         rng = random.Random(seed)
         nodes = [a_node("a", 4), a_node("b", 2)]
         tasks = [a_task(number, rng, nodes) for number in range(40)]
@@ -63,5 +63,5 @@ def test_named_gpus_are_given_to_those_who_named_them_and_nobody_waits_for_ever(
             assert all(uuid.startswith(task.shape.node_id) for uuid in given[task.id])
             if task.shape.gpu_uuids:
                 assert set(given[task.id]) == set(task.shape.gpu_uuids)
-        unnamed = [line for line in cluster.missed if not any(str(t.id) in line for t in tasks if t.shape.gpu_uuids)]
-        assert not unnamed, f"seed {seed}"
+        assert not cluster.missed, f"seed {seed}"
+        assert cluster.promises or discipline in (Discipline.GREEDY, Discipline.STRICT)

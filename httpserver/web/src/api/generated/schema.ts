@@ -2325,8 +2325,8 @@ export interface components {
         };
         /** GpuHold */
         GpuHold: {
-            /** Job */
-            job: string;
+            /** Job Id */
+            job_id: string;
             /** Task */
             task: string;
         };
