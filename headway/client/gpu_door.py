@@ -10,6 +10,7 @@ import json
 import os
 import select
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from ..errors import HeadwayError, InvalidInput
 SOCKET_VARIABLE = "HEADWAY_GPU_SOCKET"
 _SHARED = "/run/headway/*.sock"
 _CONNECT_S = 2.0
+_RESTART_S = 15.0
 _LINE_BYTES = 1 << 20
 
 
@@ -97,6 +99,10 @@ def find_door(node: str, environ: Mapping[str, str]) -> Door:
     """
     paths = list(_paths(environ))
     doors = [door for path in paths if (door := open_door(path)) is not None]
+    give_up_at = time.monotonic() + _RESTART_S
+    while not doors and any(map(os.path.exists, paths)) and time.monotonic() < give_up_at:
+        time.sleep(0.1)  # its socket is there, so it is being restarted
+        doors = [door for path in paths if (door := open_door(path)) is not None]
     if not doors:
         raise NoWorkerHere(
             "No worker of Headway answers on this machine, so its GPUs can't be asked for here. Run this on a GPU "

@@ -26,6 +26,8 @@ _BEAT_S = 5.0
 _LOOK_S = 2.0  # between two questions why it waits
 _FIRST_LOOK_S = 0.5
 _GIVE_BACK_S = 10.0
+_AWAY = frozenset({502, 503, 504})
+_AWAY_S, _PAUSE_S = 30.0, 0.5
 _ENDED = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED"})
 
 
@@ -147,7 +149,7 @@ class Holding:
             self._knock()
             key_hash = hashlib.sha256(self._key.encode()).hexdigest()
             cluster = self._door.cluster if self._door is not None else ""
-            answer = self._api.ask({**self._asked, "node": self.node, "cluster": cluster, "key_hash": key_hash})
+            answer = self._ask({**self._asked, "node": self.node, "cluster": cluster, "key_hash": key_hash})
             self.job = str(answer.get("job_id", ""))
             self._wait(str(answer.get("task", "")))
         except BaseException:
@@ -157,6 +159,17 @@ class Holding:
         self._thread = threading.Thread(target=self._keep, name="headway-gpus", daemon=True)
         self._thread.start()
         return self.devices
+
+    def _ask(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Again while a part of Headway is away: the same key never makes a second request."""
+        give_up_s = now_s() + _AWAY_S
+        while True:
+            try:
+                return self._api.ask(wanted)
+            except Refusal as error:
+                if error.status not in _AWAY or now_s() >= give_up_s:
+                    raise
+            self._step(_PAUSE_S)
 
     def _wait(self, task: str) -> None:
         look_s, beat_s, shown = now_s() + _FIRST_LOOK_S, now_s() + _BEAT_S, ""

@@ -137,6 +137,24 @@ def test_a_hold_outlives_the_services(cluster: Cluster, victim: str):
     assert len(done["tasks"][0]["attempts"]) == 1
 
 
+def test_killed_around_the_grant(cluster: Cluster, tmp_path: Path):
+    """At any moment between the request and the first breath of the program."""
+    for number, (victim, after_s) in enumerate(
+        [("n1", 0.25), ("task_manager", 0.2), ("n1", 0.35), ("task_manager", 0.3), ("n1", 0.3), ("job_manager", 0.25)]
+    ):
+        log = tmp_path / f"{number}"
+        script = f'echo "+ $CUDA_VISIBLE_DEVICES" >> {log}; sleep 1; echo "- $CUDA_VISIBLE_DEVICES" >> {log}'
+        runs = [gpu_run(cluster, "--ids", "1", "--timeout", "60s", "--", "sh", "-c", script) for _ in range(2)]
+        time.sleep(after_s)
+        cluster.kill9(victim)
+        time.sleep(0.3)
+        cluster.start(victim)
+        found = [ended(run, 60) for run in runs]
+        assert [code for code, _, _ in found] == [0, 0], (victim, after_s, found)
+        signs = [line[0] for line in log.read_text().splitlines()]
+        assert signs == ["+", "-", "+", "-"], (victim, after_s, signs)
+
+
 def test_killed_while_no_worker_looks(cluster: Cluster):
     program = gpu_run(cluster, "--gpus", "2", "--timeout", "120s", "--", "sh", "-c", "sleep 300 & sleep 300")
     soon(lambda: len(held(cluster)) == 2)
