@@ -30,8 +30,9 @@ from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
 from .holds.door import HoldDoor, socket_path
-from .holds.keeper import HoldLimits, Holds
+from .holds.keeper import Holds
 from .holds.runtime import RuntimeWithHolds
+from .holds.time_is_over import HoldLimits
 from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
 from .logs.reader import WorkerLogReader

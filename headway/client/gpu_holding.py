@@ -194,10 +194,10 @@ class Holding:
         if view.get("state") in _ENDED:
             why = view.get("sentence") or (view.get("reason") or {}).get("sentence") or str(view.get("state")).lower()
             raise NotGranted(f"The request {self.job} has ended: {why}")
-        line = _line(view, self.job)
-        if line and line != shown:
+        why, line = _line(view, self.job)
+        if why and why != shown:  # the estimate alone moves with each look
             self._tell(line)
-        return line or shown
+        return why or shown
 
     def _withdraw(self) -> None:
         self._close()
@@ -328,12 +328,12 @@ class Holding:
             self._door = None
 
 
-def _line(view: Mapping[str, Any], job: str) -> str:
-    """Why it waits and until when, in one line."""
+def _line(view: Mapping[str, Any], job: str) -> tuple[str, str]:
+    """Why it waits, and the line that says it, with until when."""
     waits: Sequence[Any] = view.get("waits") or ()
     first = next((str(one.get("sentence", "")) for one in waits if isinstance(one, dict)), "")
     if not first:
-        return ""
+        return "", ""
     place = view.get("place") or {}
     start_at = place.get("promised_start_at") or place.get("estimated_start_at")
     when = ""
@@ -341,7 +341,7 @@ def _line(view: Mapping[str, Any], job: str) -> str:
         word = "promised" if place.get("promised_start_at") else "probably"
         left_s = max(0.0, start_at - time.time())
         when = f" {word.capitalize()} in {format_duration(float(round(left_s)))}." if left_s >= 1 else ""
-    return f"Waiting for GPUs ({job}): {first}{when} Ctrl-C withdraws it."
+    return first, f"Waiting for GPUs ({job}): {first}{when} Ctrl-C withdraws it."
 
 
 STOP_SENTENCES: Mapping[str, str] = {

@@ -76,6 +76,12 @@ def test_a_program_sees_its_gpus_and_its_code_comes_back(cluster: Cluster):
     attempt = done["tasks"][0]["attempts"][0]
     assert (attempt["reason"]["word"], attempt["reason"]["exit_code"]) == ("exited", 7)
     assert attempt["gpu_uuids"] == [shown]
+    shown_spec = cluster.headway("show", f"{job['id']}/gpus").stdout.decode()
+    assert "runs: on the machine itself" in shown_spec
+    for action in ("retry", "clone"):
+        refused = cluster.headway(action, job["id"])
+        assert refused.returncode == 4
+        assert b"start it there again with `headway gpu run`" in refused.stderr
 
 
 def test_two_clients_and_a_job_never_share_a_gpu(cluster: Cluster, tmp_path: Path):

@@ -23,15 +23,14 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 
 from ..alarms import Alarm, Alarms
-from ..box import BoxEnd, BoxStanding, EndRecord, StartedRecord, StopWord
+from ..box import BoxEnd, BoxStanding, StartedRecord, StopWord
 from ..ports import AttemptProgress, ContainerFacts, ContainerState, EngineUnavailable, StartOrder
 from . import processes
 from .record import Ending, Holder, HoldFiles, HoldRecord
+from .time_is_over import MS, NS, HoldLimits, end_of, ending_due, next_due_ns
 
 log = get_logger(__name__)
 
-_NS = 1_000_000_000
-_MS = 1_000_000
 _AGAIN_S = 0.25  # between two looks at processes that must end
 _KILL_AFTER_S = 2.0  # past its grace: its own client ends it more gently
 _MOST_WAITING = 1_024
@@ -57,14 +56,6 @@ class _Hold:
     busy: bool = False  # its processes are being looked at
     told: Ending | None = None
     done: bool = False  # its client has given it back
-
-
-@dataclass(frozen=True, slots=True)
-class HoldLimits:
-    """In seconds."""
-
-    take_s: float = 15.0  # an offer stands so long: who waits is connected already
-    silence_s: float = 120.0
 
 
 @dataclass(slots=True)
@@ -289,7 +280,7 @@ class Holds:
         if record.ending is not None or not processes.lives(line.peer):
             return
         record.holder, record.taken_ns = line.peer, self._now_ns()
-        record.wall_ns = round(self.clock.now() * _NS)
+        record.wall_ns = round(self.clock.now() * NS)
         try:
             self._files.put(record)  # before anybody is told: a Worker that is killed now knows whose it is
         except OSError as error:
@@ -317,8 +308,8 @@ class Holds:
             return
         hold.line.send(
             {
-                "until": (record.taken_ns + record.timeout_ms * _MS) / _NS,
-                "alone_until": None if record.lease_until_ns is None else record.lease_until_ns / _NS,
+                "until": (record.taken_ns + record.timeout_ms * MS) / NS,
+                "alone_until": None if record.lease_until_ns is None else record.lease_until_ns / NS,
                 "grace": record.grace_ms / 1000,
             }
         )
@@ -355,40 +346,22 @@ class Holds:
             if line is not None:
                 self._grant(hold, line)
                 return
-            self._look_at(hold, min(self._due_ns(hold)))
+            self._look_at(hold, next_due_ns(record, hold.heard_ns, self.limits))
             return
         if hold.done or record.ending is not None or not processes.lives(record.holder):
             self._bring_to_end(hold, now_ns)
             return
-        self._look_at(hold, min(self._due_ns(hold)))
-
-    def _due_ns(self, hold: _Hold) -> list[int]:
-        record = hold.record
-        due = [] if record.lease_until_ns is None else [record.lease_until_ns]
-        if record.holder is None:
-            return [*due, record.offered_ns + round(self.limits.take_s * _NS)]
-        return [*due, record.taken_ns + record.timeout_ms * _MS, hold.heard_ns + round(self.limits.silence_s * _NS)]
+        self._look_at(hold, next_due_ns(record, hold.heard_ns, self.limits))
 
     def _note_ending(self, hold: _Hold, now_ns: int) -> None:
         """Write down why it ends, if it has to."""
         record = hold.record
         if record.ending is not None or hold.done:
             return
-        if record.lease_until_ns is not None and record.lease_until_ns <= now_ns:
-            ending = Ending(BoxEnd.LEASE_EXPIRED, now_ns, record.lease_grace_ms)
-        elif record.holder is None:
-            if now_ns < record.offered_ns + round(self.limits.take_s * _NS):
-                return
-            ending = Ending(BoxEnd.STOPPED, now_ns, 0, StopWord.CANCELLED)
-        elif record.taken_ns + record.timeout_ms * _MS <= now_ns:
-            ending = Ending(BoxEnd.TIMED_OUT, now_ns, record.grace_ms)
-        elif hold.heard_ns + round(self.limits.silence_s * _NS) <= now_ns:
-            ending = Ending(BoxEnd.STOPPED, now_ns, record.grace_ms, StopWord.KILLED_OUTSIDE)
-        else:
-            return
-        record.ending = ending
-        with contextlib.suppress(OSError):  # then the next life decides the same
-            self._files.put(record)
+        record.ending = ending_due(record, hold.heard_ns, now_ns, self.limits)
+        if record.ending is not None:
+            with contextlib.suppress(OSError):  # then the next life decides the same
+                self._files.put(record)
 
     def _bring_to_end(self, hold: _Hold, now_ns: int) -> None:
         """Tell the client, and kill what is left past the grace. The end comes once nothing lives."""
@@ -399,7 +372,7 @@ class Holds:
             if hold.line is not None and hold.told != ending:
                 hold.told = ending
                 hold.line.send({"stop": ending.word or ending.reason, "grace": ending.grace_ms / 1000})
-            kill_ns = ending.at_ns + ending.grace_ms * _MS + round(_KILL_AFTER_S * _NS)
+            kill_ns = ending.at_ns + ending.grace_ms * MS + round(_KILL_AFTER_S * NS)
             if ending.grace_ms and now_ns < kill_ns:
                 self._look_at(hold, kill_ns)
                 return
@@ -429,35 +402,18 @@ class Holds:
             hold.busy = False
 
     def _finish(self, hold: _Hold) -> None:
-        record, now_ns = hold.record, self._now_ns()
-        ending = record.ending
-        if ending is not None:
-            reason, word = ending.reason, ending.word
-        elif hold.done:
-            reason, word = BoxEnd.EXITED, None
-        else:  # it has ended without a word
-            reason, word = BoxEnd.STOPPED, StopWord.KILLED_OUTSIDE
-        taken = record.holder is not None
-        record.end = EndRecord(
-            reason,
-            exit_code=record.exit_code,
-            signal=record.signal,
-            stop_word=word,
-            started_wall_ns=record.wall_ns if taken else None,
-            ended_wall_ns=round(self.clock.now() * _NS),
-            run_ns=max(0, now_ns - record.taken_ns) if taken else 0,
-            timeout_ms=record.timeout_ms,
-        )
+        record = hold.record
+        record.end = end_of(record, done=hold.done, now_ns=self._now_ns(), wall_ns=round(self.clock.now() * NS))
         with contextlib.suppress(OSError):  # a restarted Worker finds the same once more
             self._files.put(record)
         if hold.line is not None:
-            hold.line.send({"ended": reason})
+            hold.line.send({"ended": record.end.reason})
         self._unfollow(hold)
-        log.info("hold.ended", attempt=str(record.attempt), reason=reason.value)
+        log.info("hold.ended", attempt=str(record.attempt), reason=record.end.reason.value)
         self.on_change(record.attempt)
 
     def _look_at(self, hold: _Hold, at_ns: int) -> None:
-        hold.alarm = self._alarms.set(at_ns / _NS + 0.001, lambda: self._look(hold))
+        hold.alarm = self._alarms.set(at_ns / NS + 0.001, lambda: self._look(hold))
 
     def _put(self, record: HoldRecord) -> None:
         try:
@@ -469,7 +425,7 @@ class Holds:
         return record.boot_id != self.clock.boot_id()
 
     def _now_ns(self) -> int:
-        return round(self.clock.monotonic() * _NS)
+        return round(self.clock.monotonic() * NS)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -17,9 +17,10 @@ from headway.ids import AttemptId, JobId, TaskId
 from headway.jobfile.spec import Network
 from worker.box import BoxEnd, BoxStanding, LaunchSpec, StopWord
 from worker.holds import processes
-from worker.holds.keeper import HoldLimits, Holds
+from worker.holds.keeper import Holds
 from worker.holds.record import Holder, HoldFiles
 from worker.holds.runtime import RuntimeWithHolds
+from worker.holds.time_is_over import HoldLimits
 from worker.ports import EngineUnavailable, LocalImage, Runtime, StartOrder
 
 KEY_HASH = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683"  # of `key`
