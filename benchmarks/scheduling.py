@@ -14,7 +14,7 @@ from task_manager.model import Gpu, Node, Shape, Task
 from task_manager.order.policy import AgingSjf, ClusterView
 from task_manager.order.queue import TaskQueue
 from task_manager.planning.bookings import Booking, Reservation
-from task_manager.planning.pass_model import PassInput, PassSettings
+from task_manager.planning.pass_model import PassInput, PassSettings, PromiseRule
 from task_manager.planning.placement import FreeResources, full_capacity
 from task_manager.planning.scheduling_pass import plan_pass
 
@@ -40,15 +40,25 @@ def one_pass() -> Iterator[Figure]:
         took = [busy.step() for _ in range(ROUNDS)]
         note = f"{median(took) / bare_ms:.1f} × a bare loop of 100,000 additions ({bare_ms:.1f} ms), {busy.note}"
         yield Figure(f"pass: one event, {count} queued, {NODES} × {GPUS} GPUs", median(took), "ms", goal_ms, note=note)
+        settled_ms = _settled_ms(count)
+        note = f"{settled_ms / bare_ms:.1f} × the bare loop"
+        yield Figure("  the same where promises wait for a settled order", settled_ms, "ms", note=note)
         yield Figure(
             f"pass: a task in and out of {count}", busy.in_and_out_us(), "µs", note=f"built in {built_s:.1f} s"
         )
 
 
+def _settled_ms(count: int) -> float:
+    busy = Busy(count, rule=PromiseRule.SETTLED)
+    busy.step()
+    return median([busy.step() for _ in range(ROUNDS)])
+
+
 class Busy:
     """A full cluster and a queue. ``step``: one attempt ends, one task comes, one pass."""
 
-    def __init__(self, count: int, *, shapes: int = 40, seed: int = 1) -> None:
+    def __init__(self, count: int, *, shapes: int = 40, seed: int = 1, rule: PromiseRule = PromiseRule.LATE) -> None:
+        self.rule = rule
         self.chance = random.Random(seed)
         self.shapes = [self._shape() for _ in range(shapes)]
         self.queue = TaskQueue(AgingSjf())
@@ -81,7 +91,7 @@ class Busy:
         snapshot = PassInput(
             self.now, self.now, self.queue, self.tasks, self.free_resources, list(self.running.values()),
             self.reservations, self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s),
-            PassSettings(start_limit_s=60.0),
+            PassSettings(start_limit_s=60.0, promises=self.rule).for_waiting(len(self.queue)),
         )  # fmt: skip
         gc.collect()
         began = time.perf_counter()

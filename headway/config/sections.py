@@ -242,7 +242,7 @@ class TaskManagerSection(Section):
         description="which waiting tasks get a reservation, and who may start before them (docs/scheduling.md)",
     )
     promises: Literal["settled", "late"] = Field(
-        default="settled",
+        default="late",
         description="conservative: when a start is promised. `settled`: once nobody new can come ahead any more. "
         "`late`: to every task at once, with slack (docs/scheduling.md)",
     )

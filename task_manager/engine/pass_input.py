@@ -52,7 +52,8 @@ def _pass_input(
     state: EngineState, settings: TaskManagerSettings, rooms: Iterable[FreeResources], at_s: float | None = None
 ) -> PassInput:
     """The input of a pass of this turn. ``at_s``: for that moment by the boot clock, which may be later."""
-    wanted, at_s = pass_settings(settings), state.mono if at_s is None else at_s
+    wanted = pass_settings(settings).for_waiting(len(state.queue))
+    at_s = state.mono if at_s is None else at_s
     running = [
         booking(attempt, state.tracking[key], state.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
         for key, attempt in state.attempts.items()

@@ -19,6 +19,7 @@ from .placement import CpuTasks, FreeResources
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
 _AFTER_GRACE_S = 5.0  # from KILL until the GPUs are free
+_CROWD_RESERVED, _CROWD_PLACED = 80, 240
 
 
 class Discipline(StrEnum):
@@ -55,6 +56,7 @@ class PassSettings:
     promises: PromiseRule = PromiseRule.SETTLED
     placed: int = 1_000  # `late`: so many promises at a time, and those of the first tasks in any case
     promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
+    crowd: int = 2_000  # `late`: with more waiting tasks, fewer are searched and fewer promises stand (`for_waiting`)
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
     def duration_s(self, task: Task) -> float:
@@ -67,6 +69,17 @@ class PassSettings:
         if task.user_failures < task.retries:
             gap_s = min(max(_GAP_SHARE * task.timeout_s, _LEAST_GAP_S), _MOST_GAP_S) - task.spent_s
         return self.start_limit_s + task.timeout_s + self.stop_s(task) + max(0.0, gap_s)
+
+    def for_waiting(self, waiting: int) -> PassSettings:
+        """The settings of a pass over so many waiting tasks.
+
+        Behind thousands of others nobody needs a place of its own in each pass. A pass so stays as quick as with
+        `settled`.
+        """
+        if waiting <= self.crowd or not self.promises_all:
+            return self
+        reserved, placed = min(self.reserved, _CROWD_RESERVED), min(self.placed, _CROWD_PLACED)
+        return replace(self, reserved=reserved, placed=placed)
 
     @property
     def promises_all(self) -> bool:

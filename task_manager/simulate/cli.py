@@ -138,9 +138,8 @@ def _factor(text: str) -> float:
     type=click.Choice(_PROMISES),
     is_flag=False,
     flag_value=_PROMISES[0],
-    default=_PROMISES[0],
-    show_default=True,
-    help="When starts are promised: once nobody new can come ahead (settled), or at once, with slack (late).",
+    help="When starts are promised: once nobody new can come ahead (settled, unless --as-live), or at once, with slack "
+    "(late).",
 )
 @click.option(
     "--no-promises",
@@ -158,7 +157,7 @@ def _factor(text: str) -> float:
 @click.option(
     "--as-live",
     is_flag=True,
-    help="Book what the live plan books for each task: its timeout, and the time for start and stop from headway.toml.",
+    help="Book and promise what the live plan does: each timeout, and the time for start and stop, from headway.toml.",
 )
 @click.option(
     "--skip-too-large",
@@ -191,7 +190,7 @@ def simulate(
     policies: tuple[str, ...],
     nodes: Any,
     disciplines: tuple[str, ...],
-    promises: str,
+    promises: str | None,
     no_promises: bool,
     timeout_factor: float,
     starts: Path | None,
@@ -228,16 +227,17 @@ def simulate(
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
     _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)
+    live_promises, *booked_s = _booked_live() if as_live else (_PROMISES[0], 0.0, 0.0)
     simulation = comparison.load(
         traces,
         dags,
         cluster=nodes,
         contestants=contestants,
         timeout_factor=timeout_factor,
-        promises=None if no_promises else promises,
+        promises=None if no_promises else promises or live_promises,
         form="" if form == "auto" else form,
         skip_too_large=skip_too_large,
-        booked_s=_booked_live() if as_live else (0.0, 0.0),
+        booked_s=(booked_s[0], booked_s[1]),
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)
@@ -275,8 +275,10 @@ def _is_file(word: str) -> bool:
     return word == "-" or (path.exists() and not path.is_dir() and not comparison.is_policy(word))
 
 
-def _booked_live() -> tuple[float, float]:
-    """What the live plan books for a start and a stop, in seconds, by the configuration of this machine, if it has one.
+def _booked_live() -> tuple[str, float, float]:
+    """The live plan's rule of promises, and what it books for a start and a stop, in seconds.
+
+    They are those of this machine's configuration, if it has one.
 
     Raises:
         ConfigInvalid: it can't be read.
@@ -293,7 +295,7 @@ def _booked_live() -> tuple[float, float]:
     start_s, stop_s = settings.start_limit_s, settings.stop_limit_s
     booked = f"{start_s:g} s for its start and {stop_s:g} s for its stop"
     click.echo(f"headway: as live, each task books {booked}, on top of its timeout.", err=True)
-    return start_s, stop_s
+    return settings.promises.value, start_s, stop_s
 
 
 def _check_files(sources: Sequence[Path], starts: Path | None, plots: Path | None, output: str) -> None:

@@ -186,7 +186,7 @@ class SimulatedCluster:
                 reservations=self._reservations,
                 policy=self._policy,
                 view=ClusterView(self._gpus, seconds(self._queue.waiting_gpu_s)),
-                settings=self._settings,
+                settings=self._settings.for_waiting(len(self._queue)),
                 last_used=lambda uuid: self._last_used.get(uuid, 0.0),
             )
         )

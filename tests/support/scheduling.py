@@ -164,7 +164,7 @@ class Cluster:
             reservations={**self.reservations, **self.owed},
             policy=self.policy,
             view=ClusterView(sum(len(n.gpus) for n in self.nodes.values()), self.queue.waiting_gpu_s),
-            settings=self.settings,
+            settings=self.settings.for_waiting(len(self.queue)),
             changes=() if self.last_seen is None else self.last_seen.changes(running, self.nodes, self.now),
         )
 

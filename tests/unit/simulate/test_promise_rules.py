@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from task_manager.planning.pass_model import PromiseRule
+from task_manager.limits import AdmissionLimits
+from task_manager.order.policy import AgingSjf
+from task_manager.planning.pass_model import Discipline, PassSettings, PromiseRule
 from task_manager.simulate import cluster_spec, comparison, workload
 from task_manager.simulate.cli import simulate
 from task_manager.simulate.generate import busy_cluster
+from tests.support.scheduling import Cluster
+from tests.unit.task_manager.rig import a_node, a_task
 
 FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "table2_like.csv"
 
@@ -40,3 +44,45 @@ def test_the_command_takes_the_rule_by_name() -> None:
     assert CliRunner().invoke(simulate, [*common, "--promises", "soon"]).exit_code == 2
     assert json.loads(CliRunner().invoke(simulate, [*common, "--no-promises"]).stdout)[0]["promised"] == 0
     assert json.loads(CliRunner().invoke(simulate, [*common, "--promises"]).stdout)[0] == told["settled"]
+
+
+def test_as_live_promises_by_the_rule_of_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toml = tmp_path / "headway.toml"
+    monkeypatch.setenv("HEADWAY_CONFIG", str(toml))
+    command = ["--trace", str(FIXTURE), "--nodes", "1x2", "-o", "json", "--as-live"]
+
+    def promised(*more: str) -> int:
+        result = CliRunner().invoke(simulate, [*command, *more])
+        assert result.exit_code == 0, result.output
+        return int(json.loads(result.stdout)[0]["promised"])
+
+    late = promised("--promises", "late")
+    assert promised() == late > promised("--promises", "settled")
+    toml.write_text('[task_manager]\npromises = "settled"\n')
+    assert promised() == promised("--promises", "settled")
+
+
+def test_a_crowd_is_searched_less_so_that_a_pass_stays_quick() -> None:
+    late = PassSettings(promises=PromiseRule.LATE)
+    assert late.for_waiting(late.crowd) is late
+    crowd = late.for_waiting(late.crowd + 1)
+    assert (crowd.reserved, crowd.placed) == (80, 240)
+    assert PassSettings(promises=PromiseRule.LATE, reserved=50).for_waiting(10_000).reserved == 50
+    for other in (PassSettings(), PassSettings(promises=PromiseRule.LATE, discipline=Discipline.EASY)):
+        assert other.for_waiting(10_000) is other
+
+
+def test_what_was_promised_before_the_crowd_came_is_kept() -> None:
+    settings = PassSettings(promises=PromiseRule.LATE, crowd=300, limits=AdmissionLimits(min_timeout_s=10.0))
+    cluster = Cluster([a_node("n1", gpus=1)], AgingSjf(), settings)
+    cluster.submit(a_task("runs", timeout=500.0, gpus=1))
+    cluster.submit(*(a_task(f"t{i}", at=1.0, timeout=60.0 + i, gpus=1) for i in range(299)))
+    cluster.run(until=2.0)
+    before = {task_id: place.promised_s for task_id, place in cluster.reservations.items()}
+    assert len(before) == 299
+    cluster.submit(*(a_task(f"u{i}", at=3.0, timeout=5_000.0 + i, gpus=1) for i in range(100)))
+    cluster.run(until=4.0)
+    after = {task_id: place.promised_s for task_id, place in cluster.reservations.items()}
+    assert before.keys() <= after.keys()
+    assert all((after[task_id] or 0.0) <= (promised_s or 0.0) for task_id, promised_s in before.items())
+    assert len(after) == 299  # who comes behind a crowd waits for a place
