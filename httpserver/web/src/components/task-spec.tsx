@@ -11,7 +11,7 @@ import { Trouble } from "./kept-answer";
 const HELP: { readonly [name: string]: Topic } = {
   Image: "image",
   Memory: "memory",
-  GPUs: "gpu",
+  GPUs: "gpu-task",
   Timeout: "timeout",
   Retries: "retries",
   Code: "code",

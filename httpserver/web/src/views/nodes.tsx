@@ -52,7 +52,7 @@ export function Nodes({ admin }: { admin: boolean }) {
       <div className="title-row">
         <div className="helped">
           <h1>Nodes</h1>
-          <HelpLink topic="gpu" />
+          <HelpLink topic="gpu-task" />
         </div>
         {(nodes.data.nodes.length > FEW || text !== "") && (
           <div className="filters">
