@@ -49,13 +49,15 @@ class HoldDoor:
         self._holds = holds
         self._hello = {"node": node_id, "cluster": cluster}
         self._server: asyncio.Server | None = None
-        self._lines = 0
+        self._lines: set[asyncio.StreamWriter] = set()
         self._made = 0
 
     async def open(self) -> None:
         """Safe after a killed Worker, whose socket still lies there."""
         try:
-            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            if not self._path.parent.exists():
+                self._path.parent.mkdir(parents=True)
+                self._path.parent.chmod(0o755)  # whatever the umask is: ordinary users must reach it
             if await asyncio.to_thread(_answers, self._path):
                 raise OSError(errno.EADDRINUSE, "another worker listens there: set worker.gpu_socket")
             self._path.unlink(missing_ok=True)
@@ -70,17 +72,19 @@ class HoldDoor:
         if self._server is not None:
             self._server.close()
             self._server = None
+            for writer in list(self._lines):
+                writer.close()
             with contextlib.suppress(OSError):
                 if self._path.stat().st_ino == self._made:
                     self._path.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _peer_of(writer)
-        if peer is None or self._lines >= _MOST_LINES:
+        if peer is None or len(self._lines) >= _MOST_LINES:
             writer.close()
             return
         client = _Client(peer, writer)
-        self._lines += 1
+        self._lines.add(writer)
         client.send(self._hello)
         try:
             while line := await reader.readline():
@@ -88,11 +92,13 @@ class HoldDoor:
         except (ValueError, TypeError, KeyError, AttributeError, OSError):
             pass  # no client of ours, or it is gone
         finally:
-            self._lines -= 1
+            self._lines.discard(writer)
             self._holds.gone(client)
             writer.close()
 
-    def _take(self, client: _Client, message: dict[str, Any]) -> None:
+    def _take(self, client: _Client, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise ValueError("no message")
         if "key" in message:
             self._holds.wait_for(client, str(message["key"]))
         elif "done" in message:

@@ -33,6 +33,7 @@ log = get_logger(__name__)
 
 _AGAIN_S = 0.25  # between two looks at processes that must end
 _KILL_AFTER_S = 2.0  # past its grace: its own client ends it more gently
+_LAST_CHANCE_S = 10.0
 _MOST_WAITING = 1_024
 
 
@@ -56,6 +57,7 @@ class _Hold:
     busy: bool = False  # its processes are being looked at
     told: Ending | None = None
     done: bool = False  # its client has given it back
+    silent: bool = False  # nothing was heard of it for too long
 
 
 @dataclass(slots=True)
@@ -241,7 +243,7 @@ class Holds:
     def beat(self, line: Line) -> None:
         """The client is alive."""
         for hold in self._of(line):
-            hold.heard_ns = self._now_ns()
+            hold.heard_ns, hold.silent = self._now_ns(), False
 
     def give_back(self, line: Line, exit_code: int | None, signal_number: int | None) -> None:
         """The client has ended its program, or needs the GPUs no more."""
@@ -358,6 +360,11 @@ class Holds:
         record = hold.record
         if record.ending is not None or hold.done:
             return
+        silence_ns = round(self.limits.silence_s * NS)
+        if record.holder is not None and not hold.silent and hold.heard_ns + silence_ns <= now_ns:
+            # The whole machine may have slept: its client can speak once more.
+            hold.silent = True
+            hold.heard_ns = now_ns - silence_ns + min(silence_ns, round(_LAST_CHANCE_S * NS))
         record.ending = ending_due(record, hold.heard_ns, now_ns, self.limits)
         if record.ending is not None:
             with contextlib.suppress(OSError):  # then the next life decides the same
