@@ -1,4 +1,4 @@
-"""One hold as it lies on the disk: a small file that is replaced whole, so a killed Worker reads the old or the new."""
+"""One hold as it is kept: a small file that is replaced whole, so the next Worker reads the old or the new."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class HoldFiles:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def put(self, record: HoldRecord) -> None:
-        """On the disk when it returns. Raises OSError."""
-        write_atomic(self._folder / f"{record.attempt.folder}.json", record.to_json(), durable=record.end is None)
+        """The next Worker finds it. After a power cut nothing of it counts: no disk is waited for. Raises OSError."""
+        write_atomic(self._folder / f"{record.attempt.folder}.json", record.to_json())
 
     def remove(self, attempt: AttemptId) -> None:
         (self._folder / f"{attempt.folder}.json").unlink(missing_ok=True)
