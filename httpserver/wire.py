@@ -373,6 +373,19 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
         "sick": message.sick,
         "busy_outside": message.busy_outside,
         "note": message.note,
+        "processes": [
+            s.OutsideProcess(
+                pid=one.pid,
+                owner=one.owner,
+                command=one.command,
+                memory_used_bytes=one.memory_used_bytes if one.HasField("memory_used_bytes") else None,
+            )
+            for one in message.processes
+        ],
+        "fault": message.fault,
+        "quarantined_since": message.quarantined_since or None,
+        "parent_uuid": message.parent_uuid,
+        "linked_uuids": list(message.linked_uuids),
     }
 
 

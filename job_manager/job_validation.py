@@ -70,6 +70,19 @@ def _image_needs(spec: common_pb2.TaskSpec) -> ImageNeeds:
     return ImageNeeds(spec.image_architecture, spec.image_require_cuda)
 
 
+def waiting_warnings(
+    specs: Sequence[common_pb2.TaskSpec], shapes: Mapping[TaskShape, list[int]], answer: ShapeVerdicts, *, most: int
+) -> list[str]:
+    """A warning for each kind of task that waits for what is broken, in the order of the tasks."""
+    found = sorted(
+        (numbers[0], len(numbers), why) for numbers, why in zip(shapes.values(), answer.waits, strict=False) if why
+    )
+    return [
+        f"Task {specs[number].name!r}{f' and {count - 1} more' if count > 1 else ''}: {why}"
+        for number, count, why in found[:most]
+    ]
+
+
 def refusal_problems(
     specs: Sequence[common_pb2.TaskSpec],
     shapes: Mapping[TaskShape, list[int]],

@@ -219,6 +219,8 @@ class JobWriter:
         if problems and header.allow_unsatisfiable:
             warnings += [f"{problem.message} It waits until that changes." for problem in problems[:_WARNINGS_SHOWN]]
             problems = job_validation.refusal_problems(specs, shapes, answer, for_ever=True)
+        if not problems:
+            warnings += job_validation.waiting_warnings(specs, shapes, answer, most=_WARNINGS_SHOWN)
         return problems, warnings
 
     async def _store(

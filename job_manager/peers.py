@@ -86,6 +86,7 @@ class TaskManagerPeer:
                 for verdict in reply.verdicts
             ),
             reply.nodes_known,
+            tuple(verdict.waits for verdict in reply.verdicts),
         )
 
 

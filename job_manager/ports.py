@@ -43,6 +43,7 @@ class ShapeVerdicts:
 
     refusals: tuple[tuple[ShapeRefusal, ...], ...]
     nodes_known: int
+    waits: tuple[str, ...] = ()  # what each waits for at first that is broken, as a sentence; empty: nothing
 
 
 class TaskManagerPort(Protocol):

@@ -66,7 +66,8 @@ async def build(
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
-    add_ResourceManagerServicer_to_server(ResourceManagerService(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
+    servicer = ResourceManagerService(nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu)
+    add_ResourceManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
     service.on_refuse(hub.close)
     service.on_drain(nodes.flush)

@@ -94,7 +94,9 @@ def reported(node: Node, status: Status, *, now: float) -> Node:
 
 
 # What counts as a change of a card for those who watch; a new reading changes nothing for them.
-_WATCHED_OF_GPU = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "sick", "busy_outside")
+_WATCHED_OF_GPU = (
+    "uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "sick", "busy_outside", "fault",
+)  # fmt: skip
 # Of the machine as a whole, beside its cards.
 _WATCHED_OF_CAPACITY = (
     "cpu_centi", "memory_bytes", "architecture", "engine_version", "driver_version", "cuda_version", "runtime",
@@ -121,7 +123,9 @@ def watched_facts(node: Node) -> bytes:
         setattr(kept.status.capacity, name, getattr(capacity, name))
     kept.status.capacity.most_ulimits.extend(capacity.most_ulimits)
     for gpu in capacity.gpus:
-        kept.status.capacity.gpus.add(**{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
+        # Tasks that wait for a card are told who uses it.
+        note = gpu.note if gpu.busy_outside else ""
+        kept.status.capacity.gpus.add(note=note, **{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
     for condition in node.status.conditions:
         # Tasks that wait for GPUs are told its sentence, which has no numbers that change all the time.
         told = condition.sentence if condition.word == "gpu_unavailable" else ""

@@ -19,15 +19,25 @@ class WorkerPeers:
         self._known: dict[str, tuple[Peer, Any]] = {}
 
     async def get_status(self, address: str, deadline_s: float) -> resource_manager_pb2.NodeStatus:
-        known = self._known.get(address)
-        if known is None:
-            peer = Peer("Worker", address, token=self._token, clock=self._clock)
-            known = self._known[address] = (peer, WorkerStub(peer.channel))  # type: ignore[no-untyped-call]
-        peer, stub = known
+        peer, stub = self._of(address)
         status: resource_manager_pb2.NodeStatus = await peer.call(
             stub.GetStatus, worker_pb2.GetStatusRequest(), deadline_s=deadline_s
         )
         return status
+
+    async def return_gpu(
+        self, address: str, request: resource_manager_pb2.ReturnGpuRequest, deadline_s: float
+    ) -> resource_manager_pb2.ReturnGpuReply:
+        peer, stub = self._of(address)
+        reply: resource_manager_pb2.ReturnGpuReply = await peer.call(stub.ReturnGpu, request, deadline_s=deadline_s)
+        return reply
+
+    def _of(self, address: str) -> tuple[Peer, Any]:
+        known = self._known.get(address)
+        if known is None:
+            peer = Peer("Worker", address, token=self._token, clock=self._clock)
+            known = self._known[address] = (peer, WorkerStub(peer.channel))  # type: ignore[no-untyped-call]
+        return known
 
     async def forget(self, address: str) -> None:
         known = self._known.pop(address, None)

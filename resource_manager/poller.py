@@ -10,12 +10,17 @@ import asyncio
 import random
 
 from headway.clock import Clock
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, NotFound
+from headway.logs import get_logger
+from headway.rpc.v1 import resource_manager_pb2
 
 from .nodes import Nodes
 from .ports import WorkersPort
 
+log = get_logger(__name__)
+
 _DEADLINE_S = 5.0
+_RETURN_S = 10.0
 _FIRST_WITHIN_S = 1.0
 _JITTER = 0.1
 
@@ -72,6 +77,21 @@ class Poller:
             spent_s = self._clock.monotonic() - asked_at
             pause_s = self._poll_s * self._chance.uniform(1 - _JITTER, 1 + _JITTER)
             await self._clock.sleep(max(0.0, pause_s - spent_s))
+
+    async def return_gpu(self, request: resource_manager_pb2.ReturnGpuRequest) -> resource_manager_pb2.ReturnGpuReply:
+        """Have a node's Worker look at a card that was taken out, and know at once what became of it.
+
+        Raises:
+            NotFound: there is no such node, or no such card on it.
+            HeadwayError: its Worker did not answer.
+        """
+        address = self._nodes.address(request.node_id)
+        if address is None:
+            raise NotFound(f"There is no node {request.node_id!r}.")
+        reply = await self._workers.return_gpu(address, request, _RETURN_S)
+        log.info("node.gpu", node=request.node_id, gpu=request.uuid, by=request.by, returned=reply.returned)
+        await self._poll(request.node_id, self._clock.monotonic())
+        return reply
 
     async def _poll(self, node_id: str, asked_at: float) -> None:
         address = self._nodes.address(node_id)

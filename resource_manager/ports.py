@@ -18,6 +18,16 @@ class WorkersPort(Protocol):
         """
         ...
 
+    async def return_gpu(
+        self, address: str, request: resource_manager_pb2.ReturnGpuRequest, deadline_s: float
+    ) -> resource_manager_pb2.ReturnGpuReply:
+        """A Worker looks at a card that was taken out, and gives it out again if it is clean. Safe twice.
+
+        Raises:
+            HeadwayError: it did not answer within ``deadline_s`` seconds, or knows no such card.
+        """
+        ...
+
     async def forget(self, address: str) -> None:
         """Nobody will ask there any more; let go of the connection. Safe for an address never asked."""
         ...

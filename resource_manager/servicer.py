@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headway.errors import InvalidInput
@@ -26,8 +26,16 @@ _ACTIONS = {
 class ResourceManagerService(ResourceManagerServicer):
     """See proto/headway/rpc/v1/resource_manager.proto for what each call promises."""
 
-    def __init__(self, nodes: Nodes, hub: NodeEventHub, *, poll_s: float) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        hub: NodeEventHub,
+        *,
+        poll_s: float,
+        return_gpu: Callable[[pb.ReturnGpuRequest], Awaitable[pb.ReturnGpuReply]],
+    ) -> None:
         self._nodes = nodes
+        self._return_gpu = return_gpu
         self._hub = hub
         self._poll_s = poll_s
 
@@ -52,6 +60,9 @@ class ResourceManagerService(ResourceManagerServicer):
             raise InvalidInput(f"ResourceManager knows no action number {request.action}.")
         node = await self._nodes.set_admission(request.node_id, event, request.note, request.by)
         return pb.SetAdmissionReply(node=node)
+
+    async def ReturnGpu(self, request: pb.ReturnGpuRequest, context: Any) -> pb.ReturnGpuReply:
+        return await self._return_gpu(request)
 
     async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Any) -> pb.ForgetNodeReply:
         await self._nodes.forget(request.node_id)

@@ -43,6 +43,8 @@ class Gpu:
     index: int = 0
     sick: bool = False
     busy_outside: bool = False  # used by a process that Headway did not start
+    fault: str = ""  # what made it sick (``GpuFaultWord``); empty: no fault of the card
+    note: str = ""  # of one that is busy from outside: whose process it is
 
     @property
     def usable(self) -> bool:

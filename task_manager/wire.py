@@ -323,6 +323,19 @@ def nodes_changed(message: resource_manager_pb2.NodesChanged) -> NodesChanged:
     )
 
 
+def _gpu(message: resource_manager_pb2.Gpu) -> Gpu:
+    return Gpu(
+        message.uuid,
+        message.model,
+        message.memory_bytes,
+        message.index,
+        message.sick,
+        message.busy_outside,
+        message.fault,
+        message.note if message.busy_outside else "",
+    )
+
+
 def node(message: resource_manager_pb2.Node) -> Node:
     """A node without its readings. An unknown word of a newer version counts as a state that takes no work."""
     capacity = message.status.capacity
@@ -334,7 +347,7 @@ def node(message: resource_manager_pb2.Node) -> Node:
         admission=Admission(message.admission) if message.admission in _ADMISSIONS else Admission.CORDONED,
         cpu_centi=capacity.cpu_centi,
         memory_bytes=capacity.memory_bytes,
-        gpus=tuple(Gpu(g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside) for g in capacity.gpus),
+        gpus=tuple(_gpu(gpu) for gpu in capacity.gpus),
         conditions=tuple(
             Condition(c.word, c.sentence, c.blocks_work)
             for c in message.status.conditions

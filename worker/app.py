@@ -29,6 +29,7 @@ from .attempt.late_reporter import LateReporter
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
+from .gpu_parts import offered_gpus, watch_attempts_gpus
 from .holds.door import HoldDoor, socket_path
 from .holds.keeper import Holds
 from .holds.runtime import RuntimeWithHolds
@@ -46,7 +47,7 @@ from .node.heartbeat import Heartbeat
 from .node.registration import Registration
 from .node.status import OfferedResources, StatusReader
 from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
-from .ports import Gpus, Runtime
+from .ports import Gpus, Runtime, WatchedGpus
 from .runtime import registry
 from .runtime.setup import RuntimeParts, RuntimeSetup
 from .servicer import WorkerService
@@ -110,7 +111,8 @@ async def build(
     gpus = gpus or parts.gpus
     assert gpus is not None
     assert guard is not None
-    service.on_stop(gpus.close)
+    offered = offered_gpus(gpus, settings, attempts_dir, clock)
+    service.on_stop(offered.close)
 
     http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
     task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
@@ -199,6 +201,7 @@ async def build(
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    gpu_loops = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
 
@@ -224,7 +227,7 @@ async def build(
         node_id=node_id,
         incarnation=incarnation,
         runtime=runtime,
-        gpus=gpus,
+        gpus=offered,
         offer=OfferedResources(settings.cpus, settings.memory_bytes),
         conditions=conditions,
         engine=engine,
@@ -275,6 +278,7 @@ async def build(
         status,
         heartbeat,
         clock,
+        gpus=offered,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
     )
@@ -294,6 +298,8 @@ async def build(
 
     async def start() -> None:
         # Look before the server opens, so that the first launch meets the real conditions.
+        if isinstance(gpus, WatchedGpus):
+            await gpus.open(store.gpus)
         await context.runtime.open(controller.nudge)
         await images.open()
         await mounted.look()
@@ -341,6 +347,7 @@ async def build(
         "prefetch": prefetch.run,
         "registration": registration.run,
         "reports": reports.run,
+        **gpu_loops,
     }
     for name, loop in loops.items():
         service.side_task(name, loop)
@@ -388,7 +395,11 @@ def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) 
     elif gpus is None:
         from .machine.gpus import NvmlGpus
 
-        gpus = NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
+        gpus = NvmlGpus(
+            outside_memory_bytes=settings.gpu_outside_memory_bytes,
+            clean_s=settings.gpu_clean_s,
+            clock=setup.clock,
+        )
     return replace(parts, gpus=gpus, guard=parts.guard or _no_guard(config, setup, parts.runtime))
 
 

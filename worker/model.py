@@ -140,6 +140,19 @@ class AttemptTimes:
 
 
 @dataclass(slots=True)
+class AttemptGpus:
+    """What is known of an attempt's GPUs, by UUID. It must outlive a restart of the Worker."""
+
+    baseline_bytes: dict[str, int] = field(default_factory=dict)  # memory in use before it, without people outside
+    faults: dict[str, str] = field(default_factory=dict)  # of the cards, seen while it ran: sentences
+    taken: str = ""  # a sentence: the machine took the cards away from its container
+    left: dict[str, str] = field(default_factory=dict)  # cards that are held back after its end, and why
+
+    def __bool__(self) -> bool:
+        return bool(self.baseline_bytes or self.faults or self.taken or self.left)
+
+
+@dataclass(slots=True)
 class AttemptRecord:
     """One attempt as stored.
 
@@ -167,6 +180,7 @@ class AttemptRecord:
     late: dict[str, str] = field(default_factory=dict)  # what can't be done after its end: sentences, by work
     late_told: tuple[str, ...] = ()  # the sentences that TaskManager has taken last
     generation: int = 0  # of its task, known here once ``late`` was used
+    gpus: AttemptGpus = field(default_factory=AttemptGpus)
     unsafe: bool = field(default=False)  # its container could not be ended, so its resources stay reserved
 
 
@@ -194,8 +208,8 @@ class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
     # engine_unavailable | mount_unavailable | mount_options | mount_rights | disk_full | gpu_unavailable |
-    # gpus_simulated | container_stuck | live_restore_off | homes_partly_open | network_rules | network_unguarded |
-    # network_range | stopping
+    # gpu_not_clean | gpus_simulated | container_stuck | live_restore_off | homes_partly_open | network_rules |
+    # network_unguarded | network_range | stopping
     word: str
     sentence: str
     since: float

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
@@ -444,6 +444,16 @@ class Runtime(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that uses a GPU. Empty and None: not known."""
+
+    pid: int
+    owner: str = ""
+    command: str = ""
+    memory_used_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuReading(GpuReadings):
     """One GPU now."""
 
@@ -456,6 +466,11 @@ class GpuReading(GpuReadings):
     sick: bool = False
     busy_outside: bool = False
     note: str = ""  # why sick or busy
+    fault: str = ""  # what made it sick (``GpuFaultWord``); empty: it is not, or by no fault of the card
+    quarantined_since: float = 0.0  # by a fault that stays until the card is clean again; 0: it is not
+    parent_uuid: str = ""  # of a MIG slice: its card
+    linked_uuids: tuple[str, ...] = ()  # cards that it reaches over NVLink
+    processes: tuple[GpuProcess, ...] = ()  # on it, that Headway did not start
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +484,7 @@ class GpuInventory:
 
 
 class Gpus(Protocol):
-    """The machine's GPUs: ``NvmlGpus`` in ``machine/gpus.py``, or simulated ones."""
+    """The machine's GPUs: ``NvmlGpus`` in ``machine/gpus``, or simulated ones."""
 
     async def read(self, ours: Collection[str]) -> GpuInventory:
         """Readings of all GPUs. ``ours`` are the UUIDs of live attempts, whose processes belong to Headway.
@@ -480,4 +495,40 @@ class Gpus(Protocol):
 
     async def close(self) -> None:
         """Safe twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReturnAnswer:
+    """What became of the wish to give a card out again. ``sentence`` says it to an admin."""
+
+    returned: bool
+    sentence: str
+
+
+class GpuJournal(Protocol):
+    """Where the health of GPUs is written down."""
+
+    async def load(self) -> str:
+        """What was saved last; empty: nothing. Raises StoreUnavailable."""
+        ...
+
+    async def save(self, text: str) -> None:
+        """It is durable when this returns. Raises StoreFull or StoreUnavailable."""
+        ...
+
+
+@runtime_checkable
+class WatchedGpus(Gpus, Protocol):
+    """GPUs whose faults are watched: a faulty one is taken out until it is clean."""
+
+    async def open(self, journal: GpuJournal) -> None:
+        """Once, before the first reading: take up what is known from before. Raises StoreUnavailable."""
+        ...
+
+    async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
+        """Look at a card that was taken out, and give it out again if it is clean.
+
+        ``gone``: it was taken out of the machine for good, so it is forgotten. Raises NotFound.
+        """
         ...

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from headway.clock import Clock
-from headway.errors import InvalidInput, Stopping
+from headway.errors import Conflict, InvalidInput, Stopping
 from headway.lifecycle import Service
 from headway.rpc import convert
 from headway.rpc.v1 import resource_manager_pb2, worker_pb2
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
+from headway.safe_text import valid_text
 
 from . import wire
 from .attempt.launch_verdict import RefuseLaunch
@@ -19,6 +20,7 @@ from .logs.reader import WorkerLogReader
 from .model import WantedImage
 from .node.heartbeat import Heartbeat
 from .node.status import StatusReader
+from .ports import Gpus, WatchedGpus
 
 
 class WorkerService(WorkerServicer):
@@ -33,6 +35,7 @@ class WorkerService(WorkerServicer):
         heartbeat: Heartbeat,
         clock: Clock,
         *,
+        gpus: Gpus | None = None,
         on_poll: Callable[[], None],
         on_prefetch_list: Callable[[Sequence[WantedImage]], None],
     ) -> None:
@@ -42,6 +45,7 @@ class WorkerService(WorkerServicer):
         self._status = status
         self._heartbeat = heartbeat
         self._clock = clock
+        self._gpus = gpus
         self._on_poll = on_poll
         self._on_prefetch_list = on_prefetch_list
 
@@ -100,6 +104,14 @@ class WorkerService(WorkerServicer):
     ) -> worker_pb2.PrepareImagesReply:
         self._on_prefetch_list(wire.prefetch_images(request))
         return worker_pb2.PrepareImagesReply()
+
+    async def ReturnGpu(
+        self, request: resource_manager_pb2.ReturnGpuRequest, context: Any
+    ) -> resource_manager_pb2.ReturnGpuReply:
+        if not isinstance(self._gpus, WatchedGpus):
+            raise Conflict("This worker watches no faults of GPUs, so none is taken out.")
+        answer = await self._gpus.return_gpu(request.uuid, gone=request.gone)
+        return resource_manager_pb2.ReturnGpuReply(returned=answer.returned, sentence=valid_text(answer.sentence))
 
     async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:
         self._on_poll()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from headway.store.database import Database
 
 from .box import StopWord
 from .images.journal import SqlImageJournal
-from .model import AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
+from .model import AttemptGpus, AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
 
 if TYPE_CHECKING:
     from headway.metrics.shared import DatabaseNumbers
@@ -38,6 +39,7 @@ class WorkerStore:
         self._db = db
         self.puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
         self.images = SqlImageJournal(db)
+        self.gpus = SqlGpuJournal(db)
         self._puts_of: dict[AttemptId, int] = {}  # how often each record was put
         self._later: _LaterRows | None = None
         self._later_lock = threading.Lock()
@@ -124,6 +126,23 @@ class WorkerStore:
         return [None] * len(rows)
 
 
+class SqlGpuJournal:
+    """``ports.GpuJournal``."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def load(self) -> str:
+        def read(conn: Connection) -> str:
+            return str(conn.execute(sa.text("SELECT value FROM meta WHERE key = 'gpus'")).scalar() or "")
+
+        return await self._db.read(read)
+
+    async def save(self, text: str) -> None:
+        statement = sa.text("INSERT OR REPLACE INTO meta (key, value) VALUES ('gpus', :value)")
+        await self._db.write(lambda conn: conn.execute(statement, {"value": text}))
+
+
 class _LaterRows(dict[AttemptId, tuple[tuple[Any, ...], int]]):
     """Rows for the next write, the newest of each record, and how often that record had been put."""
 
@@ -154,6 +173,8 @@ def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
     }
     if record.late or record.late_told:
         facts |= {"late": record.late, "late_told": record.late_told, "generation": record.generation}
+    if record.gpus:
+        facts["gpus"] = asdict(record.gpus)
     return (
         record.attempt.folder,
         record.stage.value,
@@ -200,4 +221,5 @@ def record_from_row(row: Any) -> AttemptRecord | None:
         late=facts.get("late", {}),
         late_told=tuple(facts.get("late_told", ())),
         generation=facts.get("generation", 0),
+        gpus=AttemptGpus(**facts.get("gpus", {})),
     )

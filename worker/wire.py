@@ -29,6 +29,8 @@ from .model import (
 )
 from .ports import EngineImage, GpuReading
 
+_MAX_PROCESSES = 20  # of a GPU
+
 _SOURCES = {
     common_pb2.IMAGE_SOURCE_MARKET: ImageSource.MARKET,
     common_pb2.IMAGE_SOURCE_ENGINE: ImageSource.ENGINE,
@@ -173,6 +175,19 @@ def gpu(reading: GpuReading) -> rm.Gpu:
         sick=reading.sick,
         busy_outside=reading.busy_outside,
         note=valid_text(reading.note),
+        fault=reading.fault,
+        quarantined_since=reading.quarantined_since,
+        parent_uuid=reading.parent_uuid,
+        linked_uuids=reading.linked_uuids,
+        processes=[
+            rm.GpuProcess(
+                pid=one.pid,
+                owner=valid_text(one.owner),
+                command=valid_text(one.command),
+                memory_used_bytes=one.memory_used_bytes,
+            )
+            for one in reading.processes[:_MAX_PROCESSES]
+        ],
         **readings_of(reading),
     )
 

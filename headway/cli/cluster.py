@@ -247,6 +247,8 @@ def nodes_show(node_id: str, output: str) -> None:
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
         told_of_it = f"{model} {size(gpu['memory_bytes'])}: {state}{by} {safe(gpu['note'])}"
         click.echo(f"GPU {gpu['uuid']} {told_of_it}".rstrip())
+        for process in gpu.get("processes") or []:
+            click.echo(f"  {who_has.process_words(process)}")
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
     if node["images"]:

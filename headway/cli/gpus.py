@@ -9,21 +9,48 @@ from typing import Any, Final
 import click
 
 from ..units import counted
-from .common import ago, client, output_option, print_json, safe, table
+from .common import ago, client, output_option, print_json, safe, size, table
 from .start_times import clock
 
 # Word of the API: as people read it.
 _STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside"}
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @output_option
-def gpus(output: str) -> None:
+@click.pass_context
+def gpus(ctx: click.Context, output: str) -> None:
     """Show each GPU: who holds it, since when, and by when it is free at the latest.
 
     A booked GPU is kept for its task, whether or not it is in use; USE is what was measured. A free GPU may be kept for
-    a task that waits: see `headway queue`.
+    a task that waits: see `headway queue`. Admins can return a GPU that was taken out for a fault.
     """
+    if ctx.invoked_subcommand is None:
+        _show(output)
+    elif output != "table":
+        raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
+
+
+@gpus.command("return")
+@click.argument("node_id", metavar="NODE")
+@click.argument("uuid")
+@click.option("--gone", is_flag=True, help="It was taken out of the machine for good: show it no longer.")
+@output_option
+def return_gpu(node_id: str, uuid: str, gone: bool, output: str) -> None:
+    """Give out a GPU again that was taken out for a fault (admins).
+
+    It is looked at first, and stays out if it is not clean. `headway nodes show NODE` has its UUID, and says what is
+    wrong with it.
+    """
+    with client() as http:
+        answer = http.return_gpu(node_id, uuid, gone=gone)
+    if output == "json":
+        print_json(answer)
+    else:
+        click.echo(safe(answer["sentence"]))
+
+
+def _show(output: str) -> None:
     with client() as http:
         found = http.node_list()
     if output == "json":
@@ -33,6 +60,8 @@ def gpus(output: str) -> None:
     rows = [_row(node, gpu, now) for node in found["nodes"] for gpu in node["gpus"]]
     if rows:
         table(["node", "gpu", "model", "state", "use", "task", "owner", "since", "ends by", "job"], rows)
+    for line in outside_lines(found["nodes"]):
+        click.echo(line)
     for node in found["nodes"]:
         closed = (node.get("booked") or {}).get("closed")
         if closed and node["gpus"]:
@@ -54,6 +83,25 @@ def _row(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[object]:
 def _state(gpu: dict[str, Any]) -> str:
     state = gpu.get("state") or ("sick" if gpu["sick"] else "busy_outside" if gpu["busy_outside"] else "unknown")
     return "booked, sick" if state == "booked" and gpu["sick"] else _STATES.get(state, state)
+
+
+def outside_lines(nodes: list[dict[str, Any]]) -> list[str]:
+    """What runs on cards without Headway, a line for each process."""
+    return [
+        f"! GPU {gpu['index']} of {node['id']}: {process_words(one)}"
+        for node in nodes
+        for gpu in node["gpus"]
+        for one in gpu.get("processes") or []
+    ]
+
+
+def process_words(process: dict[str, Any]) -> str:
+    """A process on a GPU that Headway did not start."""
+    what = safe(process["command"]) or "a process"
+    by = f" of {safe(process['owner'])}" if process["owner"] else ""
+    held = process["memory_used_bytes"]
+    used = "" if held is None else f", {size(held)}"
+    return f"{what}{by} (process {process['pid']}{used}) runs on it without Headway"
 
 
 def task_of(booking: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ NULLABLE: Final = {
         discipline_set_at dispatch_s ended_at estimated_start_at expires_at first_promised_start_at
         kept_until key killed_share load1 longest_s mean_wait_s measured_at median_s
         memory_utilisation next_free_at policy_set_at power_w preparing_s progress promise_from_at
-        promised_start_at published_at queued_at reserved_start_at running_s scheduling_s shortest_s
+        promised_start_at published_at quarantined_since queued_at reserved_start_at running_s scheduling_s shortest_s
         signed_in_at started_at startup_s suggested_timeout_s temperature_c timeout_s used_at
         utilisation""",
     "integer": """booked gpus_booked disk_free_bytes disk_total_bytes exit_code files free gpu_memory_bytes length
@@ -33,13 +33,13 @@ FIRM: Final = {
         cuda_version cursor description detail digest discipline driver_version encoded
         engine_version entrypoint failure fault full_name gpu_memory grace health health_sentence
         home id image image_id job_id job_name key kind log_limit log_limit_action memory method
-        mode model name network node_id note on os output_path owner password path policy priority
+        mode model name network node_id note on os output_path owner parent_uuid password path policy priority
         promises pushed_by python_version registry require_cuda runtime sentence service shell shm
         slug source state tag target task timeout token user username uuid version word working_dir""",
     "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files generation gid
         gpus
         id incarnation index jobs kept_days line live_attempts log_bytes max_bytes max_files
-        memory_bytes number of_runs offset pinned place position promised queued_count retries
+        memory_bytes number of_runs offset pid pinned place position promised queued_count retries
         rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes
         stdout_bytes stored succeeded task_count tasks tasks_changed tasks_offset timed_out total
         total_matching total_running total_waiting uid unmeasured used_bytes version""",
@@ -50,10 +50,10 @@ FIRM: Final = {
     "object": """attempt conditions defaults env frameworks gpus job labels metadata most_ulimits needs phases
         resources scheduling shared_with task tasks_by_state terms total ulimits user""",
     "words": """after_needs choices command contradictions datasets entrypoint env gpu_models gpu_uuids groups
-        images live_jobs members missing notices order tasks users waits_for warnings""",
+        images linked_uuids live_jobs members missing notices order tasks users waits_for warnings""",
     "numbers": "at offsets",
     "rows": """attempts conditions datasets decisions edges entries events extensions gpus groups history images
-        items jobs layers missing nodes points registries rows running sessions snapshots started
+        items jobs layers missing nodes points processes registries rows running sessions snapshots started
         starts tags tasks timeouts tokens uploads used_by users versions waits""",
 }
 # May be text, a list or an object.

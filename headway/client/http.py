@@ -435,6 +435,12 @@ class Client:
         answer: dict[str, Any] = self._json("POST", path, json={"note": note})
         return answer
 
+    def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
+        """Give out a GPU again that was taken out for a fault; admins only. ``gone``: forget one that was removed."""
+        path = f"/nodes/{path_part(node_id, 'node')}/gpus/{path_part(uuid, 'GPU')}/return"
+        answer: dict[str, Any] = self._json("POST", path, json={"gone": gone})
+        return answer
+
     # --- the personal space
 
     @staticmethod

@@ -397,6 +397,24 @@ class WorkerSection(Section):
     gpu_silence_s: Seconds = Field(
         default=120.0, description="a hold of GPUs ends when its process says nothing for so long"
     )
+    gpu_free_for_s: SecondsOrZero = Field(
+        default=10.0, description="a GPU that was busy from outside Headway is given out once it was free for so long"
+    )
+    gpu_leftover_bytes: Bytes = Field(
+        default=64 << 20,
+        description="GPU memory that may stay in use after a task, beyond what was in use before it, until the card "
+        "counts as not clean",
+    )
+    gpu_fault_ends_task: bool = Field(
+        default=False,
+        description="whether a task is ended, and repeated, as soon as one of its GPUs fails; otherwise it goes on as "
+        "long as it can",
+    )
+    gpu_clean_s: SecondsOrZero = Field(
+        default=60.0,
+        description="how long a GPU that was taken out for a fault must be clean before it comes back by itself, where "
+        "the fault passes (docs/gpus.md)",
+    )
     keep_ended_s: SecondsOrZero = Field(
         default=3_600.0, description="how long the folder of an ended, copied attempt stays"
     )

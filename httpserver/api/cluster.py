@@ -117,6 +117,14 @@ async def drain_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | N
     return await parts.cluster.set_admission(id, "drain", note=body.note if body else "", by=by.name)
 
 
+@router.post("/nodes/{id}/gpus/{uuid}/return", tags=["nodes"])
+async def return_gpu(
+    id: str, uuid: str, by: AnAdmin, parts: TheParts, body: s.GpuReturn | None = None
+) -> s.GpuReturned:
+    """Gives out a GPU again that was taken out for a fault, if it is clean now; if not, 409 says what is wrong."""
+    return await parts.cluster.return_gpu(id, uuid, gone=body.gone if body else False, by=by.name)
+
+
 @router.post("/nodes/{id}/lost", tags=["nodes"])
 async def declare_node_lost(id: str, by: AnAdmin, parts: TheParts) -> s.NodeLost:
     """An operator's word that this machine will not come back: its attempts are LOST at once and queued again.

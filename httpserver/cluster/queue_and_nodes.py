@@ -6,7 +6,7 @@ import asyncio
 from typing import Literal
 
 from headway.clock import Clock
-from headway.errors import NotFound
+from headway.errors import Conflict, NotFound
 from headway.logs import get_logger
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -100,6 +100,20 @@ class QueueAndNodes:
         reply = await self._services.nodes.call("SetAdmission", request, deadline_s=ACT_S)
         log.info("node.admission", node=node_id, action=action, by=by)
         return wire.node(reply.node)
+
+    async def return_gpu(self, node_id: str, uuid: str, *, gone: bool, by: str) -> s.GpuReturned:
+        """Give out a GPU again that was taken out, or forget one that is gone.
+
+        Raises:
+            NotFound: no such node, or no such GPU on it.
+            Conflict: it is not clean.
+        """
+        request = rm.ReturnGpuRequest(node_id=node_id, uuid=uuid, by=by, gone=gone)
+        reply = await self._services.nodes.call("ReturnGpu", request, deadline_s=ACT_S)
+        log.info("node.gpu", node=node_id, gpu=uuid, by=by, returned=reply.returned, gone=gone)
+        if not reply.returned:
+            raise Conflict(reply.sentence)
+        return s.GpuReturned(sentence=reply.sentence)
 
     async def declare_lost(self, node_id: str, *, by: str) -> s.NodeLost:
         """Its attempts are LOST at once; idempotent."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from headway.errors import InvalidInput, NotFound, Problem, Unavailable, Unsatisfiable
 from headway.jobfile import fields
 from headway.logs import get_logger
-from headway.model.gpu_names import is_model
+from headway.model.gpu_names import is_model, is_slice
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
@@ -145,6 +145,8 @@ def _by_id(node: rm.Node, wanted: GpuHoldRequest, there: Sequence[rm.Gpu]) -> li
         raise InvalidInput("A GPU is named twice.")
     if len(found) != wanted.gpus:
         raise InvalidInput(f"{counted(wanted.gpus, 'GPU')} asked for, and {len(found)} named: leave out the number.")
+    if len(found) > 1 and any(is_slice(known[uuid].model) for uuid in found):
+        raise Unsatisfiable("A program sees one MIG slice at most: name one.")
     for uuid in found:
         if known[uuid].sick:
             raise Unsatisfiable(

@@ -90,10 +90,26 @@ def with_readings(rows: Iterable[Reading] = READINGS) -> Any:
     return create_model("_ReadCard", __base__=_Card, **fields)
 
 
+class OutsideProcess(ApiResponse):
+    """A process on a GPU that Headway did not start."""
+
+    pid: int
+    owner: str = Field(description="of the machine; empty: not known")
+    command: str = Field(description="its program and first arguments; empty: not known")
+    memory_used_bytes: int | None
+
+
 class Gpu(with_readings()):  # type: ignore[misc]
     sick: bool = Field(description="not given out")
     busy_outside: bool = Field(description="used by a process that is not ours")
     note: str
+    processes: list[OutsideProcess] = Field(description="on it, that Headway did not start; at most 20")
+    fault: str = Field("", description="what made it sick, as a word of docs/gpus.md; empty: no fault of the card")
+    quarantined_since: float | None = Field(
+        None, description="taken out for its fault until it is clean; null: it is not"
+    )
+    parent_uuid: str = Field("", description="of a MIG slice: its card")
+    linked_uuids: list[str] = Field([], description="cards that it reaches over NVLink, where the driver tells")
 
 
 class NodeGpu(Gpu):
@@ -174,6 +190,14 @@ class NodeUsage(ApiResponse):
 
 class NodeNote(ApiRequest):
     note: str = Field("", max_length=500, description="why, for the others")
+
+
+class GpuReturn(ApiRequest):
+    gone: bool = Field(False, description="it was taken out of the machine for good, and is forgotten")
+
+
+class GpuReturned(ApiResponse):
+    sentence: str
 
 
 class NodeLost(ApiResponse):

@@ -56,6 +56,8 @@ class QueueQueries:
             verdict = reply.verdicts.add()
             for refusal in gate.refusals(shape, convert.duration_s(asked.timeout_s, "timeout_s")):
                 verdict.refusals.add(field=refusal.field, sentence=refusal.sentence, for_ever=refusal.for_ever)
+            if not verdict.refusals:
+                verdict.waits = gate.waits(shape)
         return reply
 
     async def queue(self, request: task_manager_pb2.GetQueueRequest) -> task_manager_pb2.GetQueueReply:

@@ -184,10 +184,18 @@ def _task_of(task_id: TaskId, row: list[Any]) -> FrameTask:
     return FrameTask(task, number, queued, runnable, closes_at)
 
 
+def _words_of(gpu: Gpu) -> list[str]:
+    """Most cards have none, and frames are many."""
+    return [gpu.fault, gpu.note] if gpu.note else [gpu.fault] if gpu.fault else []
+
+
 def _node(node: Node) -> list[Any]:
     return [
         node.health.value, node.admission.value, node.cpu_centi, node.memory_bytes,
-        [[g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside] for g in node.gpus],
+        [
+            [g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside, *_words_of(g)]
+            for g in node.gpus
+        ],
         [[c.word, c.sentence, c.blocks_work] for c in node.conditions],
         node.architecture, node.driver_version, node.cuda_version, sorted(node.images), node.incarnation, node.address,
         *([node.most_ulimits] if node.most_ulimits else []),

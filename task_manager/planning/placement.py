@@ -6,11 +6,11 @@ A task's GPUs, CPUs and memory come from one node, and GPUs are never shared.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from headway.ids import NodeId
-from headway.model.gpu_names import is_model
+from headway.model.gpu_names import is_model, is_slice
 from headway.model.ulimits import UNLIMITED, exceeds, told
 from headway.states import Admission, NodeHealth
 
@@ -88,6 +88,11 @@ def full_capacity(node: Node, order: int = 0, *, also_sick: bool = False) -> Fre
     return FreeResources(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
 
 
+def without_sick(node: Node) -> FreeResources:
+    """What the node would have free if nothing ran on it, and no program outside used its cards."""
+    return replace(full_capacity(node), gpus=[gpu for gpu in node.gpus if not gpu.sick])
+
+
 def why_closed(node: Node) -> str:
     """Why the node takes no work according to ResourceManager, as a clause; empty: it is open."""
     if node.health is not NodeHealth.READY:
@@ -101,10 +106,15 @@ def why_closed(node: Node) -> str:
 
 
 def suits(gpu: Gpu, shape: Shape) -> bool:
-    """Whether the card is of a model and memory size that the shape accepts."""
-    return gpu.memory_bytes >= shape.gpu_memory_bytes and (
-        not shape.gpu_models or any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
-    )
+    """Whether the card is of a model and memory size that the shape accepts.
+
+    A program sees one MIG slice at most. Several of them are only for tasks that name them.
+    """
+    if gpu.memory_bytes < shape.gpu_memory_bytes:
+        return False
+    if shape.gpu_models:
+        return any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
+    return shape.gpus <= 1 or not is_slice(gpu.model)
 
 
 def takes_image(shape: Shape, node: Node) -> bool:

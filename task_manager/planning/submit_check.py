@@ -8,7 +8,7 @@ from ..limits import AdmissionLimits
 from ..model import Node, Shape
 from .limit_checks import AdmissionRefusal, RefusalGround, refusals
 from .placement import CpuTasks
-from .reasons.feasibility import Feasibility, could_ever_run
+from .reasons.feasibility import Feasibility, could_ever_run, waits_for_sick
 
 
 class SubmitCheck:
@@ -29,3 +29,7 @@ class SubmitCheck:
         ground = RefusalGround.ULIMITS if verdict.of_ulimits else RefusalGround.NO_NODE
         found = [] if verdict.satisfiable else [AdmissionRefusal(ground, verdict.sentence)]
         return found + refusals(self._limits, shape, timeout_s, gpus=self._gpus)
+
+    def waits(self, shape: Shape) -> str:
+        """What a task that is taken waits for at first, beyond its turn: broken cards. Empty: nothing."""
+        return waits_for_sick(shape, self._nodes, self._cpu_tasks)

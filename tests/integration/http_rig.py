@@ -240,6 +240,7 @@ class FakeNodes(ResourceManagerServicer):
         self.nodes: dict[str, rm.Node] = {}
         self.changes: asyncio.Queue[rm.NodesChanged] = asyncio.Queue()
         self.asked: list[rm.SetAdmissionRequest] = []
+        self.returned: list[rm.ReturnGpuRequest] = []
 
     def put(self, node_id: str = "node-1", **status: Any) -> rm.Node:
         """A healthy node with two GPUs."""
@@ -268,6 +269,11 @@ class FakeNodes(ResourceManagerServicer):
         node = self.nodes[request.node_id]
         node.admission = {1: "CORDONED", 2: "OPEN", 3: "DRAINING"}[request.action]
         return rm.SetAdmissionReply(node=node)
+
+    async def ReturnGpu(self, request: rm.ReturnGpuRequest, context: Any) -> rm.ReturnGpuReply:
+        self.returned.append(request)
+        clean = request.gone or not request.uuid.endswith("-1")
+        return rm.ReturnGpuReply(returned=clean, sentence=f"{request.uuid} {'is back' if clean else 'stays out'}.")
 
     async def ForgetNode(self, request: rm.ForgetNodeRequest, context: Any) -> rm.ForgetNodeReply:
         self.nodes.pop(request.node_id, None)

@@ -493,6 +493,15 @@ async def test_queue_and_nodes_are_for_all_and_levers_for_admins(rig: Rig):
     assert (await root.post("/nodes/node-1/drain", json={"note": "new card"})).json()["admission"] == "DRAINING"
     assert (rig.nodes.asked[-1].note, rig.nodes.asked[-1].by) == ("new card", "boss")
     assert (await root.post("/nodes/node-1/uncordon")).json()["admission"] == "OPEN"
+    path = "/nodes/node-1/gpus/GPU-node-1-{}/return"
+    assert (await ann.post(path.format(0))).status_code == 403
+    assert (await root.post(path.format(0))).json() == {"sentence": "GPU-node-1-0 is back."}
+    refused = await root.post(path.format(1))
+    assert (refused.status_code, refused.json()["detail"]) == (409, "GPU-node-1-1 stays out.")
+    assert (await root.post(path.format(1), json={"gone": True})).status_code == 200
+    assert [(one.node_id, one.by, one.gone) for one in rig.nodes.returned] == [
+        ("node-1", "boss", False), ("node-1", "boss", False), ("node-1", "boss", True),
+    ]  # fmt: skip
     assert (await root.post("/nodes/node-1/lost")).json() == {"attempts_lost": 3}
     assert rig.tasks.lost == ["node-1"]
     assert (await root.delete("/nodes/node-1")).status_code == 204

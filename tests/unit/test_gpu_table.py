@@ -21,7 +21,7 @@ from resource_manager import history, inventory
 from tests.support.scripts import script
 from tests.support.wider_messages import widened
 from worker import wire
-from worker.machine import gpus
+from worker.machine.gpus import cards
 from worker.ports import GpuReading
 
 ROOT = Path(__file__).parents[2]
@@ -74,8 +74,8 @@ def test_the_worker_asks_the_driver_for_every_reading(monkeypatch: pytest.Monkey
             numbers = name in ("nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage")
             return lambda *_, **__: 1 if numbers else (0, 0) if name.endswith("MigMode") else self
 
-    monkeypatch.setattr(gpus, "pynvml", Driver())
-    assert None not in readings_of(gpus._reading(0)).values()
+    monkeypatch.setattr(cards, "pynvml", Driver())
+    assert None not in readings_of(cards.reading("a card", 0)).values()
 
 
 def test_a_new_reading_alone_wakes_no_scheduler_but_the_page() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from headway.clock import Clock
 
@@ -11,6 +12,7 @@ from ..alarms import Alarms
 from ..images.ports import ImageProvider
 from ..logs.copier import LogCopier
 from ..machine.mount import SharedMount
+from ..model import AttemptRecord, EndDecision, LaunchAttempt
 from ..ports import Runtime
 from ..store import WorkerStore
 from .late_reporter import LateReporter
@@ -40,6 +42,40 @@ class ExecutorLimits:
     lease_grace_s: float = 10.0
 
 
+class AttemptGpusWatch(Protocol):
+    """What becomes of attempts with GPUs: ``GpuWatch`` in ``gpu_watch.py``."""
+
+    def refusal(self, uuids: Collection[str]) -> str:
+        """Why a launch with these cards is refused, in one sentence. Empty: it is not."""
+        ...
+
+    def adopt(self, record: AttemptRecord) -> None:
+        """After a restart of the Worker, of every attempt that it remembers."""
+        ...
+
+    async def begins(self, record: AttemptRecord, launch: LaunchAttempt) -> None:
+        """Before its container is made."""
+        ...
+
+    async def ended(self, record: AttemptRecord, launch: LaunchAttempt, decision: EndDecision) -> EndDecision:
+        """Before its end is reported. Returns the end after what its cards did meanwhile. Never raises."""
+        ...
+
+
+class NoGpusWatch:
+    """For a Worker without GPUs."""
+
+    def refusal(self, uuids: Collection[str]) -> str:
+        return ""
+
+    def adopt(self, record: AttemptRecord) -> None: ...
+
+    async def begins(self, record: AttemptRecord, launch: LaunchAttempt) -> None: ...
+
+    async def ended(self, record: AttemptRecord, launch: LaunchAttempt, decision: EndDecision) -> EndDecision:
+        return decision
+
+
 @dataclass(slots=True)
 class ExecutorContext:
     """What all executors of one Worker share."""
@@ -59,3 +95,4 @@ class ExecutorContext:
     limits: ExecutorLimits
     lease: Lease | None = None  # by the last answered heartbeat of this life; None: there was none yet
     on_engine_trouble: Callable[[], None] = lambda: None
+    gpus: AttemptGpusWatch = field(default_factory=NoGpusWatch)

@@ -34,9 +34,17 @@ _ERRORS: dict[str, type[HeadwayError]] = {
 
 
 def verdict(
-    launch: LaunchAttempt, *, record: AttemptRecord | None, incarnation: int, conditions: Sequence[Condition]
+    launch: LaunchAttempt,
+    *,
+    record: AttemptRecord | None,
+    incarnation: int,
+    conditions: Sequence[Condition],
+    not_clean: str = "",
 ) -> AcceptLaunch | RefuseLaunch:
-    """Safe twice: an attempt that was accepted is accepted again. One that ended or was stopped never is."""
+    """Safe twice: an attempt that was accepted is accepted again. One that ended or was stopped never is.
+
+    ``not_clean`` says that a card which it asks for is held back after another task.
+    """
     if record is not None:
         if record.stage is AttemptStage.LIVE and record.stop is None:
             return AcceptLaunch(known=True)
@@ -55,4 +63,7 @@ def verdict(
         if condition.word == GPU_UNAVAILABLE and launch.gpu_uuids:
             # The node goes on with other work, so it is not unfit as a whole.
             return RefuseLaunch(Unavailable(condition.sentence), again_later=False)
+    if not_clean:
+        # The scheduler placed it before it heard of that.
+        return RefuseLaunch(Unavailable(not_clean), again_later=False)
     return AcceptLaunch()

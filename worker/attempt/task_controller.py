@@ -105,7 +105,13 @@ class TaskController:
         conditions = self._conditions()
         for launch, data in launches:
             record = self._records.get(launch.attempt)
-            answer = verdict(launch, record=record, incarnation=context.incarnation, conditions=conditions)
+            answer = verdict(
+                launch,
+                record=record,
+                incarnation=context.incarnation,
+                conditions=conditions,
+                not_clean=context.gpus.refusal(launch.gpu_uuids),
+            )
             if isinstance(answer, RefuseLaunch):
                 answers.append(answer)
                 continue
@@ -196,6 +202,11 @@ class TaskController:
         with contextlib.suppress(HeadwayError):  # the stop is under way; perhaps this disk is the full one
             await self.stop([(attempt, StopWord.DISK_FULL)])
 
+    async def end_for_gpus(self, attempt: AttemptId) -> None:
+        """End an attempt whose cards are gone. Its record says so already, and so will its end."""
+        with contextlib.suppress(HeadwayError):  # the stop is under way
+            await self.stop([(attempt, StopWord.PLATFORM)])
+
     async def discard(self, attempts: Sequence[AttemptId], *, heard: bool = False) -> None:
         """End superseded attempts, and report no end of them. Safe twice.
 
@@ -256,6 +267,7 @@ class TaskController:
         known = {record.attempt for record in records}
         for record in [*records, *await self._from_boxes(known)]:
             self._records[record.attempt] = record
+            self._context.gpus.adopt(record)
             if tuple(record.late.values()) != record.late_told:
                 tell_late_warnings(self._context, record)
             if record.stage is AttemptStage.DONE or record.launch is None:

@@ -117,6 +117,7 @@ class TaskExecutor:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
                 decision, end = await self._after_crash(error)
             self._context.alarms.cancel(self._alarm)
+            decision = await self._context.gpus.ended(record, self.launch, decision)
             await self._record_end(decision, end)
         await self._finish.clean_up()
 
@@ -224,6 +225,7 @@ class TaskExecutor:
             name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
         }
         code = await context.mounted.code(launch.owner.name, spec.code) if spec.code else None
+        await context.gpus.begins(record, launch)
         # Last: what comes between it and the box could make it an old one.
         lease = await self._first_lease()
         now = context.clock.now()

@@ -274,6 +274,22 @@ def inhabitants(box: Box) -> list[int]:
     return found
 
 
+def box_of_process(attempts_dir: Path, process: Path) -> str:
+    """The name of the box that a process sees as a mount, empty if there is none. ``process`` is its folder in /proc.
+
+    ``attempts_dir`` has all boxes. Outside of containers it may be a mount itself, which is no box.
+    """
+    place = _mounted_as(attempts_dir.resolve())
+    try:
+        lines = (process / "mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    for device, path in filter(None, map(_source, lines)):
+        if place is not None and device == place[0] and path.startswith(f"{place[1].rstrip('/')}/"):
+            return path[len(place[1].rstrip("/")) + 1 :].partition("/")[0]
+    return ""
+
+
 def _source(line: str) -> tuple[str, str] | None:
     """Device and path inside its file system of what a line of mountinfo mounts."""
     words = line.split(" ", 5)

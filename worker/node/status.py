@@ -11,8 +11,10 @@ import psutil
 
 from headway.clock import Clock
 from headway.ids import AttemptId
+from headway.model.gpu_faults import fault_of
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.safe_text import valid_text
+from headway.units import counted
 
 from .. import wire
 from ..attempt.task_executor import TaskExecutor
@@ -24,6 +26,7 @@ from ..ports import GpuInventory, GpuReading, Gpus, Runtime
 
 _RESERVED_MEMORY = 512 << 20  # for the system and Headway itself, if the settings name no limit
 _MAX_IMAGES = 500
+_FAULTY_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class StatusReader:
         gpus = await self._gpus.read(ours)
         self._gpus_seen |= {gpu.uuid: gpu for gpu in gpus.gpus}
         self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
+        self._conditions.set("gpu_faulty", self._faulty(gpus), blocks_work=False)
         self._conditions.set("gpus_simulated", self._simulated(gpus), blocks_work=False)
         disk = await self._disks.look()
         memory = psutil.virtual_memory()
@@ -151,6 +155,17 @@ class StatusReader:
                 message.sick, message.note = True, "held by a container that can't be killed"
             capacity.gpus.append(message)
         return capacity
+
+    def _faulty(self, gpus: GpuInventory) -> str:
+        """Which cards are taken out for faults of their own, why, and what to do."""
+        faulty = [gpu for gpu in gpus.gpus if gpu.fault]
+        if not faulty:
+            return ""
+        told = "; ".join(f"GPU {gpu.index} ({gpu.uuid}): {gpu.note}" for gpu in faulty[:_FAULTY_SHOWN])
+        more = f"; and {len(faulty) - _FAULTY_SHOWN} more" if len(faulty) > _FAULTY_SHOWN else ""
+        word = fault_of(faulty[0].fault)
+        advice = f" {word.facts.advice}" if word is not None and len({gpu.fault for gpu in faulty}) == 1 else ""
+        return f"{self._node_id} does not give out {counted(len(faulty), 'GPU')}. {told}{more}.{advice}"
 
     def _simulated(self, gpus: GpuInventory) -> str:
         """What to say of GPUs that are only simulated, where programs really run."""

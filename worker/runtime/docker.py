@@ -153,6 +153,8 @@ class DockerRuntime(BoxedRuntime):
             outside_memory_bytes=settings.gpu_outside_memory_bytes,
             cannot_pass=runtime.gpu_probe.problem,
             unfit=runtime.gpu_probe.cards,
+            clean_s=settings.gpu_clean_s,
+            clock=setup.clock,
         )
         return RuntimeParts(runtime, gpus=gpus, guard=guard)
 

@@ -304,14 +304,16 @@ class SetAdmissionReply(_message.Message):
     def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
 
 class ReturnGpuRequest(_message.Message):
-    __slots__ = ("node_id", "uuid", "by")
+    __slots__ = ("node_id", "uuid", "by", "gone")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     uuid: str
     by: str
-    def __init__(self, node_id: _Optional[str] = ..., uuid: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    gone: bool
+    def __init__(self, node_id: _Optional[str] = ..., uuid: _Optional[str] = ..., by: _Optional[str] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class ReturnGpuReply(_message.Message):
     __slots__ = ("returned", "sentence")

@@ -177,10 +177,12 @@ class CheckResourcesReply(_message.Message):
         for_ever: bool
         def __init__(self, field: _Optional[str] = ..., sentence: _Optional[str] = ..., for_ever: _Optional[bool] = ...) -> None: ...
     class Verdict(_message.Message):
-        __slots__ = ("refusals",)
+        __slots__ = ("refusals", "waits")
         REFUSALS_FIELD_NUMBER: _ClassVar[int]
+        WAITS_FIELD_NUMBER: _ClassVar[int]
         refusals: _containers.RepeatedCompositeFieldContainer[CheckResourcesReply.Refusal]
-        def __init__(self, refusals: _Optional[_Iterable[_Union[CheckResourcesReply.Refusal, _Mapping]]] = ...) -> None: ...
+        waits: str
+        def __init__(self, refusals: _Optional[_Iterable[_Union[CheckResourcesReply.Refusal, _Mapping]]] = ..., waits: _Optional[str] = ...) -> None: ...
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     NODES_KNOWN_FIELD_NUMBER: _ClassVar[int]
     verdicts: _containers.RepeatedCompositeFieldContainer[CheckResourcesReply.Verdict]

@@ -11,7 +11,7 @@ from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
 from ...limits import AdmissionLimits
-from ...model import GPU_UNAVAILABLE, Node, Shape, Task
+from ...model import GPU_UNAVAILABLE, Gpu, Node, Shape, Task
 from ..bookings import MovedPromise
 from ..limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from ..pass_model import Wait, WaitCause
@@ -28,7 +28,7 @@ from ..placement import (
     why_closed,
 )
 from .feasibility import why_never
-from .phrases import count_cpus, cpus, gpus_asked, if_it_took_work, if_they_worked, some_of
+from .phrases import count_cpus, cpus, gpus_asked, if_it_took_work, if_they_worked, sick_cards, some_of
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 
@@ -264,13 +264,12 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
         if outside and fits_with(shape, nearest, len(outside)):
-            text = f"Programs outside Headway use {counted(len(outside), 'GPU')} of {nearest.node.id}."
-            found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
+            found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, _outside_text(outside, nearest.node)))
         sick = sum(1 for gpu in nearest.node.gpus if gpu.sick and suits(gpu, shape))
         if sick and _well_gpus(shape, nearest.node) < shape.gpus:
             found.append(
                 WaitReason(
-                    WaitWord.GPU_UNAVAILABLE, _sick_text(sick, nearest.node, now=fits_with(shape, nearest, sick))
+                    WaitWord.GPU_UNAVAILABLE, _sick_text(shape, sick, nearest.node, now=fits_with(shape, nearest, sick))
                 )
             )
             continue
@@ -298,12 +297,19 @@ def _named(shape: Shape, free: FreeResources) -> list[WaitReason]:
     return found
 
 
+def _outside_text(outside: Sequence[Gpu], node: Node) -> str:
+    """Who uses these cards from outside Headway."""
+    if not all(gpu.note for gpu in outside):
+        return f"Programs outside Headway use {counted(len(outside), 'GPU')} of {node.id}."
+    return f"{some_of([f'GPU {gpu.index} of {node.id} is {gpu.note}' for gpu in outside])}."
+
+
 def _in_the_way(shape: Shape, free_resources: Sequence[FreeResources]) -> list[WaitReason]:
     """The broken cards without which the task would start now, on the first such machine."""
     for free in free_resources:
         sick = sum(1 for gpu in free.node.gpus if gpu.sick and suits(gpu, shape))
         if shape.gpus and sick and fits_with(shape, free, sick):
-            return [WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(sick, free.node, now=True))]
+            return [WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(shape, sick, free.node, now=True))]
     return []
 
 
@@ -312,13 +318,11 @@ def _well_gpus(shape: Shape, node: Node) -> int:
     return sum(1 for gpu in node.gpus if not gpu.sick and suits(gpu, shape))
 
 
-def _sick_text(sick: int, node: Node, *, now: bool) -> str:
+def _sick_text(shape: Shape, sick: int, node: Node, *, now: bool) -> str:
     """That cards are broken, and what would be otherwise. ``now``: with them the task would fit at this moment."""
-    for condition in node.conditions:
-        if condition.word == GPU_UNAVAILABLE:
-            return f"{node.id} gives out no GPU now. {condition.sentence}"
-    verb = "does" if sick == 1 else "do"
-    what = f"{counted(sick, 'GPU')} of {node.id} {verb} not work: `headway nodes show {node.id}` says why."
+    what = sick_cards(shape, node)
+    if any(condition.word == GPU_UNAVAILABLE for condition in node.conditions):
+        return what
     return f"{what} {if_they_worked(sick, now=now)}"
 
 

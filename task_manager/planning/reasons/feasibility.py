@@ -25,8 +25,9 @@ from ..placement import (
     shortages,
     suits,
     why_closed,
+    without_sick,
 )
-from .phrases import closest_machine, count_cpus, cpus, gpus_asked, some_of
+from .phrases import closest_machine, count_cpus, cpus, gpus_asked, sick_cards, some_of
 
 _MODELS_SHOWN = 8
 _ALIKE = 0.5  # how similar two names must be for a hint; H100 and B200 are
@@ -54,6 +55,18 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
         return Feasibility(True, "")
     of_ulimits = any({s.lack for s in lack} == {Lack.ULIMIT} for lack in lacks)
     return Feasibility(False, why_never(shape, nodes, lacks), of_ulimits)
+
+
+def waits_for_sick(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> str:
+    """Which broken cards a task that could run here has to wait for. Empty: there are enough others."""
+    if not shape.gpus or any(not shortages(shape, without_sick(node), cpu_tasks) for node in nodes):
+        return ""
+    able = [node for node in nodes if not shortages(shape, full_capacity(node, also_sick=True), cpu_tasks)]
+    if not able:
+        return ""
+    # The machine with the fewest broken cards that suit is likely to be mended first.
+    nearest = min(able, key=lambda node: sum(gpu.sick and suits(gpu, shape) for gpu in node.gpus))
+    return f"It asks for {gpus_asked(shape)}, and waits for GPUs that do not work. {sick_cards(shape, nearest)}"
 
 
 def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.ids import NodeId
+from headway.model.gpu_faults import fault_of
 from headway.units import counted, format_size, round_size
 
-from ...model import Node, Shape
+from ...model import GPU_UNAVAILABLE, Node, Shape
 from ..placement import Lack, Shortage, suits, why_closed
 
 _NAMES_SHOWN = 3
@@ -78,6 +79,25 @@ def _bars(lack: Shortage) -> str:
             return lack.words
         case _:
             return f"its image can't run there ({lack.words})"
+
+
+def sick_cards(shape: Shape, node: Node) -> str:
+    """Which cards of the node that would do don't work, and why. There is at least one."""
+    for condition in node.conditions:
+        if condition.word == GPU_UNAVAILABLE:
+            return f"{node.id} gives out no GPU now. {condition.sentence}"
+    sick = [gpu for gpu in node.gpus if gpu.sick and suits(gpu, shape)]
+    verb = "does" if len(sick) == 1 else "do"
+    what = f"{counted(len(sick), 'GPU')} of {node.id} {verb} not work: "
+    known = [f"GPU {gpu.index} ({gpu.uuid}), {_fault(gpu.fault)}" for gpu in sick if gpu.fault]
+    if len(known) < len(sick):
+        known.append(f"`headway nodes show {node.id}` says why")
+    return f"{what}{some_of(known)}."
+
+
+def _fault(word: str) -> str:
+    fault = fault_of(word)
+    return fault.facts.what if fault is not None else f"it has a fault ({word})"
 
 
 def if_it_took_work(names: Sequence[NodeId], *, now: bool) -> str:

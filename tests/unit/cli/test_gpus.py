@@ -17,6 +17,9 @@ from headway.cli.main import cli
 JOB = "j0123456789abcdef"
 
 
+ANNS = {"pid": 7, "owner": "ann", "command": "python train.py\x1b[31m", "memory_used_bytes": 300 << 20}
+
+
 def a_booking(**more: Any) -> dict[str, Any]:
     return {
         "job_id": JOB, "job_name": "digits\x1b[31m", "task": "train", "owner": "ann", "node_id": "n1",
@@ -52,7 +55,7 @@ class Server:
         cards = (
             a_gpu(0, "booked", booking=a_booking(), utilisation=0.0),
             a_gpu(1, "booked", booking=a_booking(overdue=True), sick=True),
-            a_gpu(2, "busy_outside", busy_outside=True, note="used by pid 7"),
+            a_gpu(2, "busy_outside", busy_outside=True, note="used by pid 7", processes=[ANNS]),
             a_gpu(3),
         )
         self.answer = {"nodes": [a_node(*cards)], "gpus": told(4, 1, unusable=1, next_free_at=1.0), "missing": []}
@@ -63,6 +66,10 @@ class Server:
 
     def nodes(self) -> Any:
         return self.answer["nodes"]
+
+    def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
+        self.asked = {"node": node_id, "uuid": uuid, "gone": gone}
+        return {"sentence": f"{uuid} is given out again.\x1b"}
 
     def me(self) -> dict[str, Any]:
         return {"name": "ann"}
@@ -104,7 +111,7 @@ def run(*args: str) -> str:
 
 
 def test_a_line_a_gpu_says_who_has_it_and_the_last_line_what_is_free(server: Server) -> None:
-    heads, booked, sick, outside, free, last = run("gpus").splitlines()
+    heads, booked, sick, outside, free, process, last = run("gpus").splitlines()
     assert heads.split("  ")[0] == "NODE"
     assert f"booked        0%   {JOB}/train  ann    1h ago  " in booked
     assert "\x1b" not in booked
@@ -112,10 +119,18 @@ def test_a_line_a_gpu_says_who_has_it_and_the_last_line_what_is_free(server: Ser
     assert "overdue" in sick
     assert outside.split()[3:5] == ["busy", "outside"]
     assert outside.endswith("used by pid 7")
+    assert process == "! GPU 2 of n1: python train.py�[31m of ann (process 7, 300 MiB) runs on it without Headway"
     assert free.split() == ["n1", "3", "A100", "free", "-", "-", "-", "-", "-"]
     assert last.startswith("1 of 4 GPUs free; 1 can't be used now; the next is free at ")
     assert last.endswith(" at the latest")
     assert json.loads(run("gpus", "-o", "json")) == server.answer
+
+
+def test_a_gpu_is_returned_by_its_node_and_uuid(server: Server) -> None:
+    assert "\x1b" not in run("gpus", "return", "n1", "GPU-2")
+    assert server.asked == {"node": "n1", "uuid": "GPU-2", "gone": False}
+    run("gpus", "return", "n1", "GPU-2", "--gone")
+    assert server.asked["gone"]
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ CALLS: dict[str, list[Call]] = {
     ],
     "task": [lambda http, name: http.task("j1", name), lambda http, name: http.log("j1", name)],
     "node": [lambda http, name: http.node(name), lambda http, name: http.node_action(name, "drain")],
+    "GPU": [lambda http, name: http.return_gpu("n1", name)],
     "item of the trash": [lambda http, name: http.restore(name), lambda http, name: http.empty_trash(name)],
 }
 

@@ -42,7 +42,9 @@ def test_readings_alone_are_not_told() -> None:
     assert inventory.watched_facts(answered(node, status)) == inventory.watched_facts(node)
 
 
-@pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "condition", "no gpus", "image", "incarnation", "ulimits"])
+@pytest.mark.parametrize(
+    "what", ["cpu", "gpu", "sick", "whose", "condition", "no gpus", "image", "incarnation", "ulimits"]
+)
 def test_what_others_plan_with_is_told(what: str) -> None:
     node = a_node()
     status = a_status()
@@ -53,6 +55,11 @@ def test_what_others_plan_with_is_told(what: str) -> None:
             status.capacity.gpus.add(uuid="GPU-2")
         case "sick":
             status.capacity.gpus[0].sick = True
+        case "whose":
+            status.capacity.gpus[0].busy_outside = True
+            node = answered(node, status)
+            status = a_status()
+            status.capacity.gpus[0].busy_outside, status.capacity.gpus[0].note = True, "in use by ann's python"
         case "condition":
             status.conditions.add(word="disk_full", blocks_work=True)
         case "no gpus":

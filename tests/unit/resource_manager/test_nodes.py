@@ -50,6 +50,15 @@ class Workers:
         finally:
             self.open -= 1
 
+    async def return_gpu(self, address: str, request: pb.ReturnGpuRequest, deadline_s: float) -> pb.ReturnGpuReply:
+        if address in self.away:
+            raise Unavailable(f"Worker at {address} does not answer.")
+        for gpu in self.statuses[address].capacity.gpus:
+            if gpu.uuid == request.uuid and gpu.fault != "row_remap_failed":
+                gpu.sick, gpu.fault = False, ""
+                return pb.ReturnGpuReply(returned=True, sentence="It is given out again.")
+        return pb.ReturnGpuReply(sentence="It stays out.")
+
     async def forget(self, address: str) -> None:
         self.forgotten.append(address)
 
@@ -183,6 +192,28 @@ async def test_a_worker_at_a_new_address_is_asked_there(rig: Rig) -> None:
     assert rig.workers.asked["a:7004"] == asked
     assert rig.workers.asked["elsewhere:7004"] >= 2
     assert rig.workers.forgotten == ["a:7004"]
+
+
+async def test_a_returned_gpu_is_known_at_once(rig: Rig) -> None:
+    await rig.register("a")
+    status = rig.workers.statuses["a:7004"]
+    status.capacity.gpus.add(uuid="GPU-8", sick=True, fault="xid_error")
+    status.capacity.gpus.add(uuid="GPU-9", sick=True, fault="row_remap_failed")
+    await rig.clock.advance(12)
+
+    async def wish(node: str, uuid: str) -> bool:
+        return (await rig.poller.return_gpu(pb.ReturnGpuRequest(node_id=node, uuid=uuid, by="root"))).returned
+
+    with rig.hub.watch(rig.nodes.view()) as watch:
+        assert await wish("a", "GPU-8")
+        (told,) = await watch.next()
+    assert [gpu.fault for gpu in told.nodes[0].status.capacity.gpus] == ["", "", "row_remap_failed"]
+    assert not await wish("a", "GPU-9")
+    with pytest.raises(NotFound, match="no node 'b'"):
+        await wish("b", "GPU-8")
+    rig.workers.away.add("a:7004")
+    with pytest.raises(Unavailable):
+        await wish("a", "GPU-9")
 
 
 async def test_an_older_incarnation_is_refused_everywhere(rig: Rig) -> None:

@@ -9,6 +9,7 @@ import { visible } from "../domain/paths";
 import type { Known } from "../domain/known";
 import { Meter } from "./basics";
 import { From } from "./kept-answer";
+import { OutsideProcesses } from "./outside-processes";
 import { When } from "./when";
 
 type Gpu = Node["gpus"][number];
@@ -77,6 +78,7 @@ function Tile({ gpu, now }: { gpu: Gpu; now: number }) {
         </>
       )}
       {gpu.note && <div className="note">{gpu.note}</div>}
+      <OutsideProcesses gpu={gpu} />
       {gpu.utilisation !== null && <Meter used={gpu.utilisation} of={1} text={`in use: ${Math.round(gpu.utilisation * 100)} %`} />}
     </li>
   );

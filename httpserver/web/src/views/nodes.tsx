@@ -9,6 +9,7 @@ import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
 import { HelpLink } from "../components/help-link";
+import { OutsideProcesses } from "../components/outside-processes";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
 import { gpuWord } from "../domain/bookings";
@@ -112,7 +113,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
             {node.note && <p className="note">{node.note}</p>}
             {node.conditions.map((c) => (
-              <p key={c.word} className={c.blocks_work || c.word === "gpu_unavailable" ? "reason" : "note"}>
+              <p key={c.word} className={c.blocks_work || ["gpu_unavailable", "gpu_faulty"].includes(c.word) ? "reason" : "note"}>
                 <Sentence text={c.sentence} />
               </p>
             ))}
@@ -169,6 +170,7 @@ export function Nodes({ admin }: { admin: boolean }) {
                         ))}
                         <td data-label="state">
                           {gpuWord(gpu).word} {gpu.note}
+                          <OutsideProcesses gpu={gpu} />
                         </td>
                         <td className="holds">
                           {gpu.booking ? (

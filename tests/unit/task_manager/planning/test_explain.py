@@ -65,6 +65,16 @@ def test_who_waits_for_gpus_that_can_not_be_given_is_told_why_and_not_of_a_queue
     assert (first.word, "n2" in first.sentence) == ("waiting_for_gpu", True)
 
 
+def test_whose_process_is_on_a_card_is_told() -> None:
+    """GPU-15: the waiting program never got the card, and no reason was given."""
+    ann = Gpu("x", "A100", GiB, 2, busy_outside=True, note="in use by ann's python train.py, 300MiB")
+    (*_, reason) = wait_reasons(a_task(gpus=1), ClusterSnapshot([full_capacity(a_node("vm", gpus=(ann,)))]), ahead=0)
+    assert (reason.word, reason.sentence) == (
+        "gpu_busy_outside",
+        "GPU 2 of vm is in use by ann's python train.py, 300MiB.",
+    )
+
+
 def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
     task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
     (only,) = wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2, pause_s=18.6)
@@ -107,6 +117,18 @@ def test_a_closed_machine_is_named_with_what_would_be_otherwise() -> None:
     assert _sentences(a_task(gpus=2), full, other)[0] == (
         "n1 is DRAINED; n2 is DRAINED. If n2 took work, this task could start there now."
     )
+
+
+def test_broken_gpus_are_named_with_their_faults() -> None:
+    """G3: waiting for sick cards looked like waiting for busy ones."""
+    hot, lost = Gpu("GPU-x", "A40", GiB, 0, sick=True, fault="too_hot"), Gpu("GPU-y", "A40", GiB, 1, sick=True)
+    why = "2 GPUs of n1 do not work: GPU 0 (GPU-x), it is too hot; `headway nodes show n1` says why."
+    assert _sentences(a_task(gpus=2), full_capacity(a_node("n1", gpus=(hot, lost)))) == [
+        f"{why} If they worked, this task could start there now."
+    ]
+    newer = Gpu("GPU-z", "A40", GiB, 7, sick=True, fault="rusty")
+    (only,) = _sentences(a_task(gpus=1), full_capacity(a_node("n1", gpus=(newer,))))
+    assert only.startswith("1 GPU of n1 does not work: GPU 7 (GPU-z), it has a fault (rusty). ")
 
 
 def test_a_broken_gpu_is_named_with_what_would_be_otherwise() -> None:

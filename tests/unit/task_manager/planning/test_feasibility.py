@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from headway.states import Admission
 from task_manager.model import Gpu, Shape
 from task_manager.planning.placement import CpuTasks, FreeResources, full_capacity
 from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
-from task_manager.planning.reasons.feasibility import could_ever_run
+from task_manager.planning.reasons.feasibility import could_ever_run, waits_for_sick
 from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of
 
 CPU_ONLY = Shape(100, GiB)
@@ -163,3 +164,20 @@ def test_the_machine_that_lacks_least_is_named_with_what_it_has(
     assert (verdict.satisfiable, verdict.sentence.endswith(want)) == (False, True), verdict.sentence
     (only,) = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there)), ahead=0)
     assert only.sentence == verdict.sentence
+
+
+def test_a_submit_is_told_which_broken_cards_it_waits_for() -> None:
+    """G3: it was taken without a word, as if the cards were busy."""
+    well, hot = Gpu("GPU-1", "A40", GiB, 0), Gpu("GPU-2", "A40", GiB, 1, sick=True, fault="too_hot")
+    nodes = [a_node("n0", gpus=(well, hot)), a_node("n1", gpus=1)]
+    asked = a_task(gpus=2).shape
+    assert could_ever_run(asked, nodes).satisfiable
+    assert waits_for_sick(asked, nodes) == (
+        "It asks for 2 GPUs, and waits for GPUs that do not work. "
+        "1 GPU of n0 does not work: GPU 1 (GPU-2), it is too hot."
+    )
+    assert waits_for_sick(a_task(gpus=1).shape, nodes) == ""
+    assert waits_for_sick(a_task().shape, nodes) == ""
+    assert waits_for_sick(a_task(gpus=3).shape, nodes) == "", "that is refused"
+    busy = replace(well, busy_outside=True)
+    assert waits_for_sick(a_task(gpus=1).shape, [a_node("n0", gpus=(busy, hot))]) == "", "it is only busy"

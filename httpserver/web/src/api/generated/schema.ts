@@ -782,6 +782,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/{id}/gpus/{uuid}/return": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return Gpu
+         * @description Gives out a GPU again that was taken out for a fault, if it is clean now; if not, 409 says what is wrong.
+         */
+        post: operations["return_gpu"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{id}/lost": {
         parameters: {
             query?: never;
@@ -2322,6 +2342,34 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+            /**
+             * Processes
+             * @description on it, that Headway did not start; at most 20
+             */
+            processes: components["schemas"]["OutsideProcess"][];
+            /**
+             * Fault
+             * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
+             * @default
+             */
+            fault: string;
+            /**
+             * Quarantined Since
+             * @description taken out for its fault until it is clean; null: it is not
+             */
+            quarantined_since: number | null;
+            /**
+             * Parent Uuid
+             * @description of a MIG slice: its card
+             * @default
+             */
+            parent_uuid: string;
+            /**
+             * Linked Uuids
+             * @description cards that it reaches over NVLink, where the driver tells
+             * @default []
+             */
+            linked_uuids: string[];
         };
         /** GpuHold */
         GpuHold: {
@@ -2385,6 +2433,20 @@ export interface components {
              * @description SHA-256 of a secret that the process shows to the worker; the same one answers the same job
              */
             key_hash: string;
+        };
+        /** GpuReturn */
+        GpuReturn: {
+            /**
+             * Gone
+             * @description it was taken out of the machine for good, and is forgotten
+             * @default false
+             */
+            gone: boolean;
+        };
+        /** GpuReturned */
+        GpuReturned: {
+            /** Sentence */
+            sentence: string;
         };
         /**
          * GpuState
@@ -3587,6 +3649,34 @@ export interface components {
             busy_outside: boolean;
             /** Note */
             note: string;
+            /**
+             * Processes
+             * @description on it, that Headway did not start; at most 20
+             */
+            processes: components["schemas"]["OutsideProcess"][];
+            /**
+             * Fault
+             * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
+             * @default
+             */
+            fault: string;
+            /**
+             * Quarantined Since
+             * @description taken out for its fault until it is clean; null: it is not
+             */
+            quarantined_since: number | null;
+            /**
+             * Parent Uuid
+             * @description of a MIG slice: its card
+             * @default
+             */
+            parent_uuid: string;
+            /**
+             * Linked Uuids
+             * @description cards that it reaches over NVLink, where the driver tells
+             * @default []
+             */
+            linked_uuids: string[];
             /** @description null: not known, since bookings aren't known now */
             state: components["schemas"]["GpuState"] | null;
             /** @description who has it; null: nobody, or not known now */
@@ -3626,6 +3716,26 @@ export interface components {
         NodeUsage: {
             /** Points */
             points: components["schemas"]["UsagePoint"][];
+        };
+        /**
+         * OutsideProcess
+         * @description A process on a GPU that Headway did not start.
+         */
+        OutsideProcess: {
+            /** Pid */
+            pid: number;
+            /**
+             * Owner
+             * @description of the machine; empty: not known
+             */
+            owner: string;
+            /**
+             * Command
+             * @description its program and first arguments; empty: not known
+             */
+            command: string;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
         };
         /** OwnSession */
         OwnSession: {
@@ -6816,6 +6926,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    return_gpu: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                uuid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["GpuReturn"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuReturned"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
