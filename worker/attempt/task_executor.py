@@ -265,6 +265,7 @@ class TaskExecutor:
     async def _offer(self, local: LocalHold) -> None:
         """Nothing is fetched, and no container is made: a person's own process takes the GPUs."""
         context, launch, record = self._context, self.launch, self.record
+        await context.gpus.begins(record, launch)
         lease = await self._first_lease()
         order = hold_order(
             launch,
