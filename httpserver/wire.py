@@ -406,6 +406,7 @@ def node(message: rm.Node) -> s.Node:
         engine_version=capacity.engine_version,
         driver_version=capacity.driver_version,
         cuda_version=capacity.cuda_version,
+        gpu_passing=capacity.gpu_passing,
         most_ulimits={one.name: one.hard for one in capacity.most_ulimits},
         labels=dict(message.labels),
         cpus=capacity.cpu_centi / 100,

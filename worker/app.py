@@ -37,6 +37,7 @@ from .holds.time_is_over import HoldLimits
 from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
 from .logs.reader import WorkerLogReader
+from .machine import simulated_script
 from .machine.conditions import Conditions
 from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
@@ -237,6 +238,7 @@ async def build(
         using_resources=controller.using_resources,
         images=images,
         show_names=settings.local_images,
+        gpu_passing=parts.gpu_passing,
     )
 
     async def renew(lease: Lease, discarded: Collection[AttemptId]) -> None:
@@ -391,6 +393,9 @@ def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) 
             settings.simulated_gpus,
             model=settings.simulated_gpu_model,
             memory_bytes=settings.simulated_gpu_memory_bytes,
+            script=simulated_script.load(settings.simulated_gpu_script, settings.simulated_gpus),
+            clean_s=settings.gpu_clean_s,
+            clock=setup.clock,
         )
     elif gpus is None:
         from .machine.gpus import NvmlGpus

@@ -21,6 +21,8 @@ FOLDERS = (*OURS, *_KERNELS)
 FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 # Files that the engine reads before a start. A pipe there would hold it, and a folder fails it.
 TABLES = ("/etc/passwd", "/etc/group")
+# NVIDIA's toolkit may be set to give a container each GPU that a mount here names, whatever was booked.
+_DEVICES = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
 _ENV_BYTES = 128 << 10  # the kernel's limit for one entry
 _ENVS_BYTES = 1 << 20  # half of the kernel's for all, with the arguments; the other half is for the job's own
 # Of declared volumes. A Worker asks its engine about each folder on the way to each of them.
@@ -51,6 +53,11 @@ def _problem_of_volume(volume: str) -> str:
         return (
             f"The image declares a volume at {shown(volume)}, which is too deep or too long. Build it without this "
             "VOLUME"
+        )
+    if any(path == place or path.startswith(f"{place}/") for place in _DEVICES):
+        return (
+            f"The image declares a volume at {shown(volume)}, by which NVIDIA's toolkit would give it GPUs that nobody "
+            "booked. Build it without this VOLUME"
         )
     if path in OURS or path == HOME:
         return ""  # the task's own mount takes its place

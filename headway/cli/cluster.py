@@ -15,6 +15,13 @@ from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
 from .start_times import preview_command, promised, starts_about
 
 _MOST_RUNNING = 20
+# Ways of giving GPUs to containers (docs/gpus.md), as people read them.
+_PASSING = {
+    "device_request": "Docker's device request (device_request)",
+    "cdi": "the engine's CDI lists (cdi)",
+    "device_nodes": "their device files (device_nodes)",
+}
+_VERSIONS = {"driver": "driver_version", "CUDA": "cuda_version"}
 
 
 @click.group(invoke_without_command=True)
@@ -231,6 +238,9 @@ def nodes_show(node_id: str, output: str) -> None:
     click.echo(
         f"runtime {node['runtime']} {node['engine_version']} on {node['architecture']}, Headway {node['version']}"
     )
+    if passing := node.get("gpu_passing"):
+        versions = [f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node[key]]
+        click.echo(", ".join([f"GPUs are given by {_PASSING.get(passing, safe(passing))}", *versions]))
     gpus_booked, cpus_booked, memory_booked = _booked(node)
     click.echo(f"booked: GPUs {gpus_booked}, CPUs {cpus_booked}, memory {memory_booked}")
     for missing in node.get("missing", []):

@@ -31,7 +31,7 @@ FIRM: Final = {
         simulated started_itself""",
     "text": """reason admission architecture basis by closed code configured_discipline configured_policy created_by
         cuda_version cursor description detail digest discipline driver_version encoded
-        engine_version entrypoint failure fault full_name gpu_memory grace health health_sentence
+        engine_version entrypoint failure fault full_name gpu_memory gpu_passing grace health health_sentence
         home id image image_id job_id job_name key kind log_limit log_limit_action memory method
         mode model name network node_id note on os output_path owner parent_uuid password path policy priority
         promises pushed_by python_version registry require_cuda runtime sentence service shell shm

@@ -345,6 +345,10 @@ class WorkerSection(Section):
     simulated_gpus: int = Field(default=0, ge=0, le=1_024, description="pretend GPUs, for rehearsals")
     simulated_gpu_model: str = Field(default="Simulated", min_length=1, description="their model")
     simulated_gpu_memory_bytes: Bytes = Field(default=24 << 30, description="memory of each")
+    simulated_gpu_script: FilePath = Field(
+        default="",
+        description="what happens to them, and when: a file in TOML, or in YAML if its name ends so (docs/gpus.md)",
+    )
     local_images: bool = Field(default=False, description="whether jobs may name images that the engine already has")
     pull_images: bool = Field(
         default=True, description="whether images may come from the registry that their name says"
@@ -384,6 +388,10 @@ class WorkerSection(Section):
     pull_limit_s: Seconds = Field(default=1_500.0, description="longest fetch of an image")
     engine_timeout_s: Seconds = Field(
         default=60.0, description="an engine call without an answer for so long counts as hung"
+    )
+    gpu_passing: Literal["auto", "device_request", "cdi", "device_nodes"] = Field(
+        default="auto",
+        description="how containers are given GPUs (docs/gpus.md). auto: by the first of these ways that it has",
     )
     gpu_outside_memory_bytes: Bytes = Field(
         default=512 << 20,

@@ -143,6 +143,10 @@ class Node(ApiResponse):
     engine_version: str
     driver_version: str
     cuda_version: str
+    gpu_passing: str = Field(
+        description="how its containers are given GPUs: device_request, cdi or device_nodes; empty: not at all, or it "
+        "is not known"
+    )
     most_ulimits: dict[str, int] = Field(
         description="hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; "
         "a name that is missing: not known"

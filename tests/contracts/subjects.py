@@ -24,6 +24,7 @@ from worker.model import WantedImage
 from worker.ports import Runtime, StartOrder
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
+from worker.runtime.docker_gpu_ways import GpuWays
 from worker.runtime.docker_options import WorkerIdentity
 from worker.runtime.scripted import ScriptedRuntime
 
@@ -152,7 +153,16 @@ class DockerSubject:
 
     runtime: DockerRuntime
 
-    def __init__(self, folder: Path, engine_url: str, *, timeout_s: float = 20.0, node: str = "n1") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        engine_url: str,
+        *,
+        timeout_s: float = 20.0,
+        node: str = "n1",
+        gpu_ways: GpuWays | None = None,
+    ) -> None:
+        self._gpu_ways = gpu_ways
         self.attempts = folder / "attempts"
         self._engine_url = engine_url
         self._timeout_s = timeout_s
@@ -166,6 +176,7 @@ class DockerSubject:
             engine=DockerEngine(self._engine_url, timeout_s=self._timeout_s),
             identity=WorkerIdentity("test", self._node, str(self.attempts)),
             launcher=build(),
+            gpu_ways=self._gpu_ways,
         )
         await self.runtime.open(self._nudges)
 

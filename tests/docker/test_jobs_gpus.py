@@ -57,6 +57,9 @@ def test_gpus_are_found(rig: Rig) -> None:
     assert set(found) == {ONE, TWO}
     assert found[TWO]["model"] == "NVIDIA H100 PCIe"
     assert found[TWO]["memory_bytes"] == 80 * GIB
+    assert rig.jobs.cluster.client.nodes()[0]["gpu_passing"] == "device_request"
+    shown = rig.jobs.cluster.headway("nodes", "show", "n1").stdout.decode()
+    assert "GPUs are given by Docker's device request (device_request), driver 550.54.15, CUDA 12.4" in shown
 
 
 def test_a_task_gets_exactly_the_gpu_that_was_booked(rig: Rig) -> None:

@@ -286,11 +286,16 @@ class Engine:
 
 
 def start_engine(
-    scratch: Path | None = None, *, gpu_hook: bool = True, live_restore: bool = True, slow_start_s: float = 0.0
+    scratch: Path | None = None,
+    *,
+    gpu_hook: bool = True,
+    live_restore: bool = True,
+    slow_start_s: float = 0.0,
+    options: Sequence[str] = (),
 ) -> Engine:
     """A running engine with the tests' small images in it, in a new folder under ``scratch`` (default: /tmp)."""
     folder = Path(tempfile.mkdtemp(prefix="d", dir=scratch or os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
-    engine = Engine(folder, gpu_hook=gpu_hook, live_restore=live_restore, slow_start_s=slow_start_s)
+    engine = Engine(folder, gpu_hook=gpu_hook, live_restore=live_restore, slow_start_s=slow_start_s, options=options)
     try:
         engine.start()
         client = engine.client()

@@ -114,7 +114,9 @@ class HandBack:
         look = await self._gpus.look(self._in_use())
         for uuid in uuids:
             gpu = look.card(uuid)
-            used = own_use(gpu, look.others.get(uuid, ())) if gpu is not None else None
+            if gpu is None or gpu.simulated:
+                continue  # the memory of a rehearsal follows its bookings, so it is never back before the end
+            used = own_use(gpu, look.others.get(uuid, ()))
             if used is not None:
                 record.gpus.baseline_bytes.setdefault(uuid, used)
 

@@ -65,6 +65,7 @@ class StatusReader:
         using_resources: Callable[[], Sequence[TaskExecutor]],
         images: ImageManager,
         show_names: bool,
+        gpu_passing: Callable[[], str] | None = None,
     ) -> None:
         """``show_names``: whether the status names images that Headway did not fetch, since jobs may use those."""
         self._node_id = node_id
@@ -80,6 +81,7 @@ class StatusReader:
         self._using_resources = using_resources
         self._images = images
         self._show_names = show_names
+        self._gpu_passing = gpu_passing
         self._cpu_before: tuple[float, float] | None = None  # (at, busy CPU seconds)
         self._gpus_seen: dict[str, GpuReading] = {}
 
@@ -147,6 +149,7 @@ class StatusReader:
             cuda_version=gpus.cuda_version,
             runtime=self._runtime.name,
             any_image=self._runtime.any_image,
+            gpu_passing=self._gpu_passing() if self._gpu_passing is not None and gpus.gpus else "",
             most_ulimits=[pb.UlimitMost(name=name, hard=hard) for name, hard in self._engine.facts.most_ulimits],
         )
         for reading in gpus.gpus:

@@ -51,6 +51,7 @@ from .docker_engine import DockerEngine, KeyedLock, StartSlots
 from .docker_errors import text_of
 from .docker_events import EngineEvents
 from .docker_facts import CONTAINER_STATES
+from .docker_gpu_ways import GpuWays
 from .docker_gpus import GpuProbe
 from .docker_guard import docker_guard
 from .docker_homes import DockerHomes, task_homes
@@ -91,6 +92,7 @@ class DockerRuntime(BoxedRuntime):
         job_range: str = "10.213.0.0/16",
         look_into_images: bool = True,
         homes: TaskHomes | None = None,
+        gpu_ways: GpuWays | None = None,
     ) -> None:
         super().__init__(attempts_dir, launcher)
         self._engine = engine
@@ -98,7 +100,7 @@ class DockerRuntime(BoxedRuntime):
         self._containers = AttemptContainers(identity, self.box)
         self.networks = TaskNetworks(engine, identity, IPv4Network(job_range))
         self._images = DockerImages(engine, node=identity.node, local=local_images)
-        self.gpu_probe = GpuProbe(engine, identity.node, identity.short)
+        self.gpu_probe = GpuProbe(engine, identity.node, identity.short, ways=gpu_ways)
         self._folders = EngineFolders(engine)
         self._homes = DockerHomes(homes, engine.url, identity.node)
         self._starting = ContainerStarts(
@@ -127,6 +129,11 @@ class DockerRuntime(BoxedRuntime):
     def from_config(cls, config: HeadwayConfig, attempts_dir: Path) -> DockerRuntime:
         """The runtime of the configuration. Raises LauncherMissing."""
         settings, launcher = config.worker, launcher_path()
+        nodes = None
+        if not settings.simulated_gpus:
+            from .gpu_nodes import DeviceNodes
+
+            nodes = DeviceNodes(settings.node_id, attempts_dir.resolve().parent / "gpu-driver")
         return cls(
             attempts_dir.resolve(),
             engine=DockerEngine(settings.docker_host, timeout_s=settings.engine_timeout_s),
@@ -136,6 +143,7 @@ class DockerRuntime(BoxedRuntime):
             pids_limit=settings.pids_limit,
             job_range=settings.network_job_range,
             homes=task_homes(attempts_dir.resolve(), launcher),
+            gpu_ways=GpuWays(settings.node_id, setting=settings.gpu_passing, nodes=nodes),
         )
 
     @classmethod
@@ -156,7 +164,7 @@ class DockerRuntime(BoxedRuntime):
             clean_s=settings.gpu_clean_s,
             clock=setup.clock,
         )
-        return RuntimeParts(runtime, gpus=gpus, guard=guard)
+        return RuntimeParts(runtime, gpus=gpus, guard=guard, gpu_passing=runtime.gpu_probe.passing)
 
     # -- opening and closing ----------------------------------------------------------------------
 
@@ -180,6 +188,7 @@ class DockerRuntime(BoxedRuntime):
         if not self._keeps_containers:  # an admin may turn it on while the engine runs
             info = await self._engine.quick(lambda api: api.info())
             self._keeps_containers = bool(info.get("LiveRestoreEnabled", True))
+            self.gpu_probe.ways.learn(info)
         if self._most_ulimits is None:
             self._most_ulimits = await asyncio.to_thread(engine_ulimits, self._engine.url)
         return EngineFacts(
@@ -231,8 +240,9 @@ class DockerRuntime(BoxedRuntime):
     async def start(self, order: StartOrder) -> ContainerFacts:
         attempt = order.attempt
         home = await self._one_by_one(attempt, lambda api: self._starting.prepare_home(api, order), on_disk=True)
+        given = self.gpu_probe.given(devices_of(order))
         try:
-            laid_out = await self.lay_out(replace(order, spec=home.spec_for(order.spec)))
+            laid_out = await self.lay_out(replace(order, spec=given.spec_for(home.spec_for(order.spec))))
             if not laid_out.digest:
                 raise BoxError("the spec is gone or broken")
         except (OSError, BoxError, ValueError) as error:
@@ -252,7 +262,7 @@ class DockerRuntime(BoxedRuntime):
         cancelled = False
 
         def start(api: APIClient) -> ContainerFacts:
-            return self._starting.create_and_start(api, order, laid_out, home, lambda: cancelled)
+            return self._starting.create_and_start(api, order, laid_out, home, given, lambda: cancelled)
 
         slots = self._gpu_starts if devices_of(order) else self._starts
         await slots.take()

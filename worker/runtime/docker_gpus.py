@@ -21,7 +21,9 @@ from headway.model.reasons import EndWord
 from ..ports import EngineUnavailable, RuntimeRefused
 from .docker_engine import DockerEngine
 from .docker_errors import engine_in_trouble, text_of
+from .docker_gpu_ways import GpuWays
 from .gpu_faults import GpuFault, GpuFaultKind, gpu_fault, hangs, no_gpu_offered
+from .gpu_ways import GivenGpus, GpuWay
 
 log = get_logger(__name__)
 
@@ -44,11 +46,23 @@ class GpuProbe:
     No call of the engine tells that. So a container is made that asks for GPUs and has no program to run. The engine's
     complaint about one of the two is the answer. It is made after each start of the engine, and after each start of a
     task that was not given its GPUs. While something is wrong it is made from time to time.
+
+    Of the ways that the machine may have, the first that works is used. One that the machine lacks is passed over. One
+    that is there and broken is not: an admin should mend it.
     """
 
-    def __init__(self, engine: DockerEngine, node: str, key: str, *, tell: Callable[[str], None] = _nobody) -> None:
+    def __init__(
+        self,
+        engine: DockerEngine,
+        node: str,
+        key: str,
+        *,
+        tell: Callable[[str], None] = _nobody,
+        ways: GpuWays | None = None,
+    ) -> None:
         """``key`` names what belongs to this Worker. ``tell`` is told the condition, and "" when it is over."""
         self._engine = engine
+        self.ways = ways or GpuWays(node)
         self._node = node
         self._name = f"headway-gpu-probe-{key}"
         self._image = f"{_IMAGE}-{key}:1"
@@ -74,6 +88,14 @@ class GpuProbe:
             await asyncio.wait({self._looking}, timeout=_WAIT_S if self._asked else _FIRST_WAIT_S)
         return self._sentence()
 
+    def passing(self) -> str:
+        """The way in which containers are given GPUs. Empty: in none, or it is not known yet."""
+        return self.ways.chosen.value if self._asked and self._fault is None else ""
+
+    def given(self, uuids: Sequence[str]) -> GivenGpus:
+        """What a container gets that has exactly these GPUs. ``refusal`` says whether it may be made."""
+        return self.ways.given(uuids)
+
     def cards(self, uuids: Sequence[str]) -> Mapping[str, str]:
         """Why single cards can't be given to containers, by their UUIDs. ``uuids`` are all that the machine has."""
         self._uuids = tuple(uuids)
@@ -82,8 +104,12 @@ class GpuProbe:
 
     def refusal(self, uuids: Sequence[str]) -> RuntimeRefused | None:
         """Why no container with these GPUs can be started now. None: as far as is known, it can."""
+        if not uuids:
+            return None
         fault = self._fault or next((self._cards[uuid] for uuid in uuids if uuid in self._cards), None)
-        return fault.refusal(of_node=True) if uuids and fault is not None else None
+        if fault is None and (fault := self.ways.fault(self.ways.chosen, uuids)) is not None:
+            self.forget()  # a card that came or went since the last look
+        return fault.refusal(of_node=True) if fault is not None else None
 
     async def judged(self, refusal: RuntimeRefused, uuids: Sequence[str]) -> RuntimeRefused:
         """The refusal of a container with these GPUs, after a look at who is at fault.
@@ -117,6 +143,7 @@ class GpuProbe:
         """Safe twice."""
         if self._looking is not None:
             self._looking.cancel()
+        self.ways.close()
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -141,7 +168,7 @@ class GpuProbe:
     async def _look(self) -> None:
         try:
             async with self._in_turn:
-                found = await self._try(())
+                found = await self._choose()
                 if found is not None and found.kind is GpuFaultKind.CARD:
                     # One that fails may stand in the way of a container that asks for all.
                     await self._fault_of_cards(self._uuids)
@@ -156,8 +183,25 @@ class GpuProbe:
             log.warning("gpu.probe_failed", reason=str(error))
             return
         self._fault, self._asked = found, True
-        log.info("gpu.probed", problem=self._sentence(), cards=sorted(self._cards))
+        log.info("gpu.probed", problem=self._sentence(), cards=sorted(self._cards), passing=self.passing())
         self._look_again()
+
+    async def _choose(self) -> GpuFault | None:
+        """Take the first way that the machine has. What is wrong with it; without any, with the first.
+
+        Raises EngineUnavailable, APIError.
+        """
+        self.ways.learn(await self._engine.call(lambda api: api.info()))
+        await self.ways.look()
+        first: GpuFault | None = None
+        for way in self.ways.candidates:
+            found = await self._try((), way)
+            if found is None or not found.absent:
+                self.ways.chosen = way
+                return found
+            first = first or found
+        self.ways.chosen = self.ways.candidates[0]
+        return first
 
     def _look_again(self) -> None:
         wrong = self._fault is not None or bool(self._cards)
@@ -181,28 +225,33 @@ class GpuProbe:
                 self._cards[uuid] = last = found
         return last
 
-    async def _try(self, uuids: Sequence[str]) -> GpuFault | None:
+    async def _try(self, uuids: Sequence[str], way: GpuWay | None = None) -> GpuFault | None:
         """What is wrong with the machine for a container of our own with these GPUs, or with all."""
-        said = await self._engine.call(lambda api: _start(api, self._name, self._image, uuids))
-        fault = GpuFault(GpuFaultKind.NODE, hangs(self._node)) if said == _HANGS else gpu_fault(said, self._node)
+        way, asked = way or self.ways.chosen, uuids or self._uuids
+        fault = self.ways.fault(way, asked)
+        if fault is None:
+            given = self.ways.of_all(way, asked if way is GpuWay.CDI else uuids)
+            said = await self._engine.call(lambda api: _start(api, self._name, self._image, given))
+            fault = GpuFault(GpuFaultKind.NODE, hangs(self._node)) if said == _HANGS else gpu_fault(said, self._node)
         return None if fault is None or fault.kind is GpuFaultKind.IMAGE else fault
 
 
-def _start(api: APIClient, name: str, image: str, uuids: Sequence[str]) -> str:
-    """What the engine says about a container that asks for GPUs. Leaves nothing behind, unless it hangs."""
+def _start(api: APIClient, name: str, image: str, given: GivenGpus) -> str:
+    """What the engine says about a container that is given GPUs. Leaves nothing behind, unless it hangs."""
     try:
         _remove(api, name, image)  # one that hung
     except requests.Timeout:
         return _HANGS
     _make_image(api, image)
-    request: dict[str, Any] = {"DeviceIDs": list(uuids)} if uuids else {"Count": -1}
     config: dict[str, Any] = {
         "Image": image,
         "Cmd": ["/no-program"],
         "HostConfig": {
             "NetworkMode": "none",
             "LogConfig": {"Type": "none"},
-            "DeviceRequests": [{"Driver": "nvidia", "Capabilities": [["gpu"]], **request}],
+            **given.host,
+            **({"Mounts": [dict(mount) for mount in given.mounts]} if given.mounts else {}),
+            **({"Runtime": given.runtime} if given.runtime else {}),
         },
     }
     said = "started"

@@ -15,6 +15,7 @@ from ..box import Box, container_attempt_dir, container_launcher
 from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..network.addresses import identity_of
 from ..ports import StartOrder
+from .gpu_ways import GivenGpus, by_request, engine_environment, without
 
 _LABEL = "headway."
 _PERIOD_US = 100_000
@@ -80,14 +81,17 @@ def container_config(
     address: str = "",
     network: str = "",
     home: Mapping[str, Path] | None = None,
+    given: GivenGpus | None = None,
 ) -> dict[str, Any]:
     """The body of the engine's call `create`.
 
     ``digest`` is that of the spec in the box. ``address`` is the container's hardware address, by which the firewall
     rules know it. ``network`` is the engine's network of the job. ``home`` has a folder for each place of the task's
-    own home.
+    own home. ``given`` is what it gets for its GPUs; None: by a request for NVIDIA's toolkit.
     """
-    gpus = ",".join(devices_of(order))
+    if given is None:
+        devices = devices_of(order)
+        given = by_request(devices) if devices else without()
     config: dict[str, Any] = {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
@@ -97,13 +101,13 @@ def container_config(
         "User": "0:0",
         "WorkingDir": "/",
         # The program's environment is in the spec. This one is for GPU runtimes, and replaces the image's.
-        "Env": [f"NVIDIA_VISIBLE_DEVICES={gpus or 'void'}"],
+        "Env": engine_environment(given, order.image.env),
         "StopSignal": "SIGTERM",
         "Hostname": _host_name(order),
         # The image's health check would run as root, beside the launcher.
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": _labels(order, identity),
-        "HostConfig": _host_config(order, box, pids_limit, home or {}),
+        "HostConfig": _host_config(order, box, pids_limit, home or {}, given),
     }
     if order.network is not Network.NONE:
         mode = config["HostConfig"]["NetworkMode"] = network or "bridge"
@@ -134,7 +138,9 @@ def _labels(order: StartOrder, identity: WorkerIdentity) -> dict[str, str]:
     }
 
 
-def _host_config(order: StartOrder, box: Box, pids_limit: int, home: Mapping[str, Path]) -> dict[str, Any]:
+def _host_config(
+    order: StartOrder, box: Box, pids_limit: int, home: Mapping[str, Path], given: GivenGpus
+) -> dict[str, Any]:
     memory = max(_LEAST_MEMORY, order.memory_bytes)
     host: dict[str, Any] = {
         # Not NanoCpus: with that the engine refuses more CPUs than it has, and a Worker may offer more.
@@ -147,7 +153,7 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int, home: Mapping[str
         "PidsLimit": pids_limit,
         # When the machine itself runs out of memory, a task goes before the services.
         "OomScoreAdj": _OOM_SCORE,
-        "Mounts": _mounts(order, box, home),
+        "Mounts": [*_mounts(order, box, home), *map(dict, given.mounts)],
         "NetworkMode": "none",
         "LogConfig": {"Type": "none"},
         "Privileged": False,
@@ -163,19 +169,14 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int, home: Mapping[str
         host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.ulimits:
         host["Ulimits"] = [{"Name": one.name, "Soft": one.soft, "Hard": one.hard} for one in order.ulimits]
-    if devices := devices_of(order):
-        host["DeviceRequests"] = [device_request(devices)]
-    return host
+    if given.runtime:
+        host["Runtime"] = given.runtime
+    return {**host, **given.host}
 
 
 def devices_of(order: StartOrder) -> tuple[str, ...]:
     """Its GPUs, without those that are only simulated: an engine has no such device."""
     return tuple(uuid for uuid in order.gpu_uuids if not is_simulated(uuid))
-
-
-def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
-    """The request for exactly these GPUs, for the driver of NVIDIA's toolkit."""
-    return {"Driver": "nvidia", "DeviceIDs": list(uuids), "Capabilities": [["gpu"]]}
 
 
 def _mounts(order: StartOrder, box: Box, home: Mapping[str, Path]) -> list[dict[str, Any]]:

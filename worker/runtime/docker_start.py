@@ -23,6 +23,7 @@ from .docker_homes import DockerHomes, PreparedHome
 from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, devices_of
 from .docker_places import ImagePlaces
+from .gpu_ways import GivenGpus
 
 # A launcher lives or has lived: whatever the engine says, this start has worked.
 BEGUN = frozenset({BoxStanding.RUNS, BoxStanding.ENDED, BoxStanding.OVER})
@@ -62,11 +63,12 @@ class ContainerStarts:
         order: StartOrder,
         laid_out: LaidOut,
         home: PreparedHome,
+        given: GivenGpus,
         cancelled: Callable[[], bool],
     ) -> ContainerFacts:
         attempt, container = order.attempt, ""
         try:
-            refused = self._refused_before(api, order) or home.refusal
+            refused = self._refused_before(api, order, given) or home.refusal
             if refused is not None:
                 return self._refuse_or_leave(api, order, refused)
             address, network = self.networks.of(api, order)
@@ -79,6 +81,7 @@ class ContainerStarts:
                 address=address,
                 network=network,
                 home=home.binds,
+                given=given,
             )
             container, before = self._create(api, order, config)
             if before is not None:
@@ -103,13 +106,16 @@ class ContainerStarts:
             raise refusal from error
         return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
 
-    def _refused_before(self, api: APIClient, order: StartOrder) -> RuntimeRefused | None:
+    def _refused_before(self, api: APIClient, order: StartOrder, given: GivenGpus) -> RuntimeRefused | None:
         """What stands in the way before any container is made. Raises APIError."""
         if not order.spec.place:
             text = "Its box was made by an older Headway, just before this update"
             return RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True)
         if (refusal := self.gpu_probe.refusal(devices_of(order))) is not None:
             return refusal
+        if not given.fits(order.spec):
+            text = f"{self.identity.node} gives GPUs in another way since the task's files were written"
+            return RuntimeRefused(text, word=EndWord.GPU_FAILED, elsewhere=True)
         try:
             if self.places is not None:
                 self.places.check(api, order.image.id, order.spec.mounts)

@@ -32,6 +32,13 @@ _CARD = re.compile(
     r"unresolvable CDI devices [^:]*=(?!all\b)",
     re.IGNORECASE,
 )
+_NO_CDI = re.compile(r'could not select device driver "cdi"|CDI (is )?(not enabled|disabled)|unknown device driver cdi')
+# Of the device files and libraries that the Worker names itself.
+_NO_NODE = re.compile(r'gathering device information while adding custom device "(?P<file>[^"]*/dev/(nvidia[\w/-]*))"')
+_NO_LIBRARY = re.compile(
+    r"bind source path does not exist: (?P<file>/\S*/(lib(cuda|nvcuvid|nvidia-)[\w.-]*\.so[\w.]*|nvidia-smi))"
+)
+_OF_CARD = re.compile(r"nvidia\d+|nvidia-caps/.*")
 _CDI = re.compile(r"CDI device inj|unresolvable CDI|failed to inject CDI|CDI registry", re.IGNORECASE)
 _MISMATCH = re.compile(r"driver/library version mismatch", re.IGNORECASE)
 _HANGS = re.compile(r"driver rpc error: timed out|deadline exceeded|hook.*(timed out|timeout)", re.IGNORECASE)
@@ -65,10 +72,14 @@ class GpuFaultKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GpuFault:
-    """``sentence`` says what is wrong and what to do, without its last full stop."""
+    """``sentence`` says what is wrong and what to do, without its last full stop.
+
+    ``absent``: the machine lacks this way of giving GPUs, so another one may work.
+    """
 
     kind: GpuFaultKind
     sentence: str
+    absent: bool = False
 
     def refusal(self, *, of_node: bool = False) -> RuntimeRefused:
         """The end of an attempt that met it. ``of_node``: the machine already knew."""
@@ -87,8 +98,16 @@ def gpu_fault(text: str, node: str) -> GpuFault | None:
             f"The image's {found['file']} is in the way of a file of NVIDIA's driver, which the toolkit puts there "
             f"({found['why']}). Build the image without files of the driver",
         )
+    if _NO_CDI.search(text):
+        return cdi_off(node)
+    if found := _NO_NODE.search(text):
+        if _OF_CARD.fullmatch(found[2]):
+            return node_of_card_missing(node, f"there is no /dev/{found[2]} any more")
+        return device_files_missing(node, f"/dev/{found[2]}")
+    if found := _NO_LIBRARY.search(text):
+        return libraries_missing(node, found["file"].rpartition("/")[2])
     if _MISSING.search(text):
-        return GpuFault(GpuFaultKind.NODE, not_installed(node))
+        return GpuFault(GpuFaultKind.NODE, not_installed(node), absent=True)
     said = f" ({_tail(text)})"
     if _MOUNTS.search(text):
         return _toolkit_fails(node, said) if _DRIVERS_FILE.search(text) else None
@@ -128,6 +147,91 @@ def not_installed(node: str) -> str:
     return (
         f"The GPU runtime (NVIDIA's container toolkit) is not installed on the machine {node}, or not for its engine: "
         "an admin has to install it, and run `nvidia-ctk runtime configure` there"
+    )
+
+
+def cdi_off(node: str) -> GpuFault:
+    """Of an engine that gives no CDI devices."""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"The container engine of {node} gives no CDI devices: an admin has to set "
+        '{"features": {"cdi": true}} in its /etc/docker/daemon.json and restart it (Docker Engine 25 or newer)',
+        absent=True,
+    )
+
+
+def cdi_list_missing(node: str, folders: str) -> GpuFault:
+    """Of an engine with CDI, and no list with the cards' UUIDs."""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"No CDI list of {node} (in {folders}) names its GPUs by UUID: an admin has to run `nvidia-ctk cdi generate "
+        "--device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml` there",
+        absent=True,
+    )
+
+
+def not_in_cdi_list(node: str, uuid: str) -> GpuFault:
+    """Of one card that the lists leave out."""
+    return GpuFault(
+        GpuFaultKind.CARD,
+        f"No CDI list of {node} names {uuid}: an admin has to write the list anew, with `nvidia-ctk cdi generate "
+        "--device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml`",
+    )
+
+
+def device_files_missing(node: str, file: str) -> GpuFault:
+    """Of a machine without the driver's device files."""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"NVIDIA's driver of {node} has made no device file {file}: an admin has to run `nvidia-modprobe -u -c=0` "
+        "there, and at each start of the machine",
+        absent=True,
+    )
+
+
+def device_file_closed(node: str, file: str, mode: int) -> GpuFault:
+    """Of a device file that only some users may open."""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"Not all users may open the device file {file} of {node} (mode {mode:04o}), so its tasks could not: an admin "
+        "has to load the module nvidia with NVreg_DeviceFileMode=0666",
+    )
+
+
+def libraries_missing(node: str, name: str, said: str = "") -> GpuFault:
+    """Of a machine without the driver's libraries."""
+    why = f" ({said})" if said else ""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"The driver's library {name} can't be used on {node}{why}: an admin has to install the libraries of NVIDIA's "
+        "driver there, and run `ldconfig`",
+        absent=True,
+    )
+
+
+def driver_silent(node: str) -> GpuFault:
+    """Of a driver that does not tell which device file is whose."""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"NVIDIA's driver of {node} does not answer: an admin has to see whether `nvidia-smi` answers there",
+    )
+
+
+def folder_unwritable(node: str, why: str) -> GpuFault:
+    """Of a Worker that can't make the folder to which the driver's files are mounted."""
+    return GpuFault(
+        GpuFaultKind.NODE,
+        f"The Worker of {node} can't write the folder that the driver's files are mounted in ({why}): an admin has to "
+        "make `worker.folder` writable",
+    )
+
+
+def node_of_card_missing(node: str, why: str) -> GpuFault:
+    """Of one card without a device file that tasks can open."""
+    return GpuFault(
+        GpuFaultKind.CARD,
+        f"{node} has no device file for this GPU ({why or 'its driver tells no number of it'}): an admin has to make "
+        "`nvidia-smi` list it there",
     )
 
 

@@ -41,11 +41,13 @@ class RuntimeParts:
     ``gpus``: who reads the GPUs that it can give to tasks. None: NVML reads those of this machine.
     ``guard``: who keeps tasks away from each other and from this machine. None: nobody does. Then the node takes work
     only if ``worker.network_rules`` does not require it, or the runtime only simulates.
+    ``gpu_passing``: how containers are given GPUs now, in a word for people. None: nothing is said of it.
     """
 
     runtime: Runtime
     gpus: Gpus | None = None
     guard: Guard | None = None
+    gpu_passing: Callable[[], str] | None = None
 
 
 class RuntimeKind(Protocol):

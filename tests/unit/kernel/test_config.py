@@ -69,6 +69,7 @@ OPTIONAL = {
     "first_admin_file",
     "docker_host",
     "gpu_socket",
+    "simulated_gpu_script",
     "file",
     "metrics_listen",
 }

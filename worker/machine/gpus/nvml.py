@@ -24,7 +24,7 @@ from .quarantine import Quarantine, one_use
 log = get_logger(__name__)
 
 _LIMIT_S = 5.0
-_SILENT = "NVIDIA's driver does not answer, so no GPU is offered."
+SILENT = "NVIDIA's driver does not answer, so no GPU is offered."
 _ROUGHLY = 1 << 20
 
 
@@ -88,12 +88,12 @@ class NvmlGpus:
         if not done:
             # What was read before proves nothing now: after a task nobody could say that a card is clean.
             last = [replace(gpu, memory_used_bytes=None) for gpu in self._last.gpus]
-            gpus = _sick(last or self._quarantine.all(), "its driver does not answer")
-            return replace(self._last, gpus=gpus, problem=_SILENT)
+            gpus = sick(last or self._quarantine.all(), "its driver does not answer")
+            return replace(self._last, gpus=gpus, problem=SILENT)
         look = waiting.result()
         if look.inventory.problem:
             self._quarantine.driver_fails()
-            return replace(look.inventory, gpus=_sick(self._quarantine.all(), "its driver can't be read"))
+            return replace(look.inventory, gpus=sick(self._quarantine.all(), "its driver can't be read"))
         self._judge(call)
         await self._quarantine.store()
         return await self._offered(self._last, ours)
@@ -120,7 +120,7 @@ class NvmlGpus:
             unfit = self._unfit([gpu.uuid for gpu in found.gpus])
             problem = await self._cannot_pass()
             if problem:
-                return replace(found, gpus=_sick(found.gpus, _NOT_GIVEN), problem=problem)
+                return replace(found, gpus=sick(found.gpus, _NOT_GIVEN), problem=problem)
             found = replace(found, gpus=tuple(_with_note(gpu, unfit.get(gpu.uuid, "")) for gpu in found.gpus))
         held = frozenset(ours)
         gpus = tuple(with_outside_use(gpu, gpu.uuid in held, self._outside_memory_bytes) for gpu in found.gpus)
@@ -149,7 +149,8 @@ def with_outside_use(gpu: GpuReading, ours: bool, threshold_bytes: int) -> GpuRe
     return replace(gpu, busy_outside=True, note=f"in use by a process outside Headway, {size}")
 
 
-def _sick(gpus: Sequence[GpuReading], note: str) -> tuple[GpuReading, ...]:
+def sick(gpus: Sequence[GpuReading], note: str) -> tuple[GpuReading, ...]:
+    """All of them, for this reason."""
     return tuple(_with_note(gpu, note) for gpu in gpus)
 
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { Node } from "../api/client";
 import { GPU_COLUMNS, type GpuColumn } from "../api/generated/gpu-columns";
-import { gpuCell } from "./gpu";
+import { gpuCell, gpuPassing } from "./gpu";
 
 const gpu = {
   memory_bytes: 40 * 2 ** 30,
@@ -27,6 +27,11 @@ test("what the driver does not tell is a dash, or its whole alone", () => {
     ["Memory", "40.0 GiB"],
     ["Use", "–"],
   ]);
+});
+
+test("how GPUs are given is told in words, also by a newer server's word", () => {
+  expect(gpuPassing("device_nodes")).toBe("their device files");
+  expect(gpuPassing("teleport")).toBe("teleport");
 });
 
 test("every unit can be shown", () => {

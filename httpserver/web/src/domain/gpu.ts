@@ -12,6 +12,15 @@ const shown: Record<Unit, (value: number) => string> = {
   watt: (value) => `${Math.round(value)} W`,
 };
 
+const passing: Record<string, string> = {
+  device_request: "Docker's device request",
+  cdi: "the engine's CDI lists",
+  device_nodes: "their device files",
+};
+
+/** How a machine's containers are given GPUs, in words. */
+export const gpuPassing = (way: string): string => passing[way] ?? way;
+
 /** "1.0 GiB of 40.0 GiB", "12 %"; a dash where the driver does not tell it. */
 export function gpuCell(gpu: Gpu, column: GpuColumn): string {
   const value = gpu[column.key];

@@ -13,7 +13,7 @@ import { OutsideProcesses } from "../components/outside-processes";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
 import { gpuWord } from "../domain/bookings";
-import { gpuCell } from "../domain/gpu";
+import { gpuCell, gpuPassing } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { admissionText, admissionTone, healthTone } from "../domain/states";
@@ -108,6 +108,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             <p className="facts">
               {node.runtime === "scripted" ? "scripted runtime: tasks are only simulated here" : `${node.runtime} ${node.engine_version}`} ·{" "}
               {node.architecture} · {node.booked?.tasks ?? node.live_attempts} running · seen {span(now - node.seen_at)} ago
+              {node.gpu_passing && ` · GPUs by ${gpuPassing(node.gpu_passing)}`}
               {Object.keys(node.most_ulimits).length > 0 && ` · ulimits up to ${ulimits(node.most_ulimits)}`}
             </p>
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}

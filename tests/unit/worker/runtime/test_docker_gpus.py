@@ -37,6 +37,7 @@ class Api:
         self.containers: dict[str, Mapping[str, Any]] = {}
         self.images: set[str] = set()
         self.silent = False
+        self.about: dict[str, Any] = {}
 
     def import_image_from_data(self, data: bytes, repository: str, tag: str) -> None:
         self.images.add(f"{repository}:{tag}")
@@ -64,6 +65,9 @@ class Api:
 
     def remove_image(self, image: str, **_: Any) -> None:
         self.images.discard(image)
+
+    def info(self) -> dict[str, Any]:
+        return self.about
 
     def version(self) -> dict[str, str]:
         if self.silent:

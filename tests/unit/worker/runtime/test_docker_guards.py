@@ -22,6 +22,7 @@ from worker.runtime.docker_engine import DockerEngine
 from worker.runtime.docker_options import WorkerIdentity, container_name, folder_of
 from worker.runtime.docker_places import LookTakesLong
 from worker.runtime.docker_start import ContainerStarts
+from worker.runtime.gpu_ways import by_nodes, without
 
 
 class FakeApi:
@@ -227,3 +228,15 @@ async def test_starts_of_other_images_wait_on(
     with pytest.raises(type(error)):
         await runtime.start(an_order())
     assert bool(sent_back) is told
+
+
+async def test_a_start_whose_files_were_written_for_another_way_of_giving_gpus_is_refused(runtime: Engine) -> None:
+    """An engine came back with NVIDIA's toolkit while an answer was lost. The launcher would have missed a mount."""
+    runtime.gpu_probe.given = lambda uuids: by_nodes([], [], "/made")  # type: ignore[method-assign]
+    runtime.api.start_error = an_error(503, "no answer")
+    with pytest.raises(EngineUnavailable):
+        await runtime.start(an_order())
+    runtime.gpu_probe.given = lambda uuids: without()  # type: ignore[method-assign]
+    with pytest.raises(RuntimeRefused, match="gives GPUs in another way") as refused:
+        await runtime.start(an_order())
+    assert (refused.value.word, refused.value.elsewhere) == (EndWord.GPU_FAILED, True)

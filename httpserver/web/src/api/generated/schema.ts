@@ -3475,6 +3475,11 @@ export interface components {
             /** Cuda Version */
             cuda_version: string;
             /**
+             * Gpu Passing
+             * @description how its containers are given GPUs: device_request, cdi or device_nodes; empty: not at all, or it is not known
+             */
+            gpu_passing: string;
+            /**
              * Most Ulimits
              * @description hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; a name that is missing: not known
              */
@@ -3552,6 +3557,11 @@ export interface components {
             driver_version: string;
             /** Cuda Version */
             cuda_version: string;
+            /**
+             * Gpu Passing
+             * @description how its containers are given GPUs: device_request, cdi or device_nodes; empty: not at all, or it is not known
+             */
+            gpu_passing: string;
             /**
              * Most Ulimits
              * @description hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; a name that is missing: not known
