@@ -61,6 +61,9 @@ from .readiness import Readiness
 from .registries.hosts import RegistryHosts
 from .registries.service import Registries
 from .registries.vault import Vault
+from .samples.following import SampleFollowing
+from .samples.gathering import SamplePlaces
+from .samples.service import Samples
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
 from .tables import timer_table
@@ -243,7 +246,9 @@ def assemble(
         code=code,
     )
 
-    logs = Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock), clock)
+    reader = AttemptLogReader(services, StoredLogs(layout, clock), clock)
+    logs = Logs(jobs, reader, clock)
+    sample_places = SamplePlaces(services, layout)
 
     def refuses_work(account: Account) -> str:
         mount_rights.require_home(account)
@@ -262,6 +267,8 @@ def assemble(
         job_events=job_events,
         event_reading=event_reading,
         logs=logs,
+        samples=Samples(jobs, reader, sample_places),
+        sample_following=SampleFollowing(services, reader, sample_places, logs.places, clock),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
         files=Files(homes, spaces, timers),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .peers.hub import PageEventHub
     from .readiness import Readiness
     from .registries.service import Registries
+    from .samples.following import SampleFollowing
+    from .samples.service import Samples
     from .settings import Settings
     from .uploads.service import Uploads
     from .uses.service import Uses
@@ -56,6 +58,8 @@ class Parts:
     job_events: JobEventLog
     event_reading: EventReading
     logs: Logs
+    samples: Samples
+    sample_following: SampleFollowing
     cluster: QueueAndNodes
     homes: Homes
     files: Files

@@ -182,7 +182,7 @@ def task_for_others(shown: s.Task) -> s.Task:
 def attempt_for_others(shown: s.Attempt) -> s.Attempt:
     """See :func:`task_for_others`. Warnings name the owner's folders and processes."""
     less: s.Attempt = shown.model_copy(
-        update={"image_id": "", "warnings": [], "reason": _reason_for_others(shown.reason)}
+        update={"image_id": "", "warnings": [], "reason": _reason_for_others(shown.reason), "use": None}
     )
     return less
 
@@ -278,7 +278,32 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
             s.Extension(at=one.at, by=one.by, seconds=one.seconds, forced=one.forced) for one in message.extensions
         ],
         extension_pending=message.extension_pending,
+        use=attempt_use(message.use) if message.HasField("use") else None,
         **from_view(message),
+    )
+
+
+def attempt_use(message: tm.AttemptUse) -> s.AttemptUse:
+    return s.AttemptUse(
+        measured_s=message.measured_s,
+        cpu_s=if_set(message, "cpu_s"),
+        disk_read_bytes=_int_if_set(message, "disk_read_bytes"),
+        disk_written_bytes=_int_if_set(message, "disk_written_bytes"),
+        network_received_bytes=_int_if_set(message, "network_received_bytes"),
+        network_sent_bytes=_int_if_set(message, "network_sent_bytes"),
+        gpus=[
+            s.GpuUse(
+                uuid=gpu.uuid,
+                model=gpu.model,
+                memory_bytes=gpu.memory_bytes,
+                measured_s=gpu.measured_s,
+                mean_utilisation=if_set(gpu, "mean_utilisation"),
+                peak_memory_used_bytes=_int_if_set(gpu, "peak_memory_used_bytes"),
+                energy_j=if_set(gpu, "energy_j"),
+                idle_s=gpu.idle_s,
+            )
+            for gpu in message.gpus
+        ],
     )
 
 
@@ -430,9 +455,17 @@ def node(message: rm.Node) -> s.Node:
 def usage_point(message: rm.UsagePoint) -> s.UsagePoint:
     return s.UsagePoint(
         at=message.at,
-        cpus_used=if_set(message, "cpu_used"),
-        memory_used_bytes=_int_if_set(message, "memory_used_bytes"),
-        disk_free_bytes=_int_if_set(message, "disk_free_bytes"),
+        span_s=message.span_s,
         live_attempts=message.live_attempts,
-        gpus=[gpu(g) for g in message.gpus],
+        peak=s.UsagePeak(**_readings(message.peak)) if message.HasField("peak") else None,
+        **_readings(message),
     )
+
+
+def _readings(message: rm.UsagePoint) -> dict[str, Any]:
+    return {
+        "cpus_used": if_set(message, "cpu_used"),
+        "memory_used_bytes": _int_if_set(message, "memory_used_bytes"),
+        "disk_free_bytes": _int_if_set(message, "disk_free_bytes"),
+        "gpus": [gpu(g) for g in message.gpus],
+    }

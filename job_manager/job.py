@@ -58,6 +58,7 @@ class TaskReport:
     reason: EndReason | None = None
     node_id: str = ""
     process_started_at: float | None = None
+    notice: str = ""  # what the owner of a running task is to know
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,8 @@ class LiveJob:
         if event.kind is not TaskEventKind.CANCELLED or event.attempt:
             self._on_start(event)
         self.apply(self.progress.react(number, event.kind), now)
+        if event.notice:
+            self._tell_notice(number, event)
         self._roll_up(now)
         return True
 
@@ -380,6 +383,14 @@ class LiveJob:
             OutgoingJobEvent(
                 JobEventWord.TASK_ENDED, now if record.ended_at is None else record.ended_at, self.names[number],
                 record.generation, record.attempt, state, record.reason,
+            )
+        )  # fmt: skip
+
+    def _tell_notice(self, number: int, event: TaskReport) -> None:
+        self.events.append(
+            OutgoingJobEvent(
+                JobEventWord.TASK_WARNED, event.at, event.task, event.generation, event.attempt, self.states[number],
+                sentence=event.notice,
             )
         )  # fmt: skip
 

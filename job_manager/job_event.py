@@ -20,3 +20,4 @@ class OutgoingJobEvent(NamedTuple):
     reason: EndReason | None = None
     by: str = ""
     tasks: int = 0  # how many it concerns
+    sentence: str = ""  # of a warning

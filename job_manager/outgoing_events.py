@@ -133,6 +133,8 @@ def _message(live: LiveJob, event: OutgoingJobEvent) -> hs.JobEvent:
         message.reason.CopyFrom(_reason(event.reason))
     if event.by:
         message.by = event.by
+    if event.sentence:
+        message.sentence = event.sentence
     if event.tasks:
         message.tasks = event.tasks
     return message

@@ -83,6 +83,7 @@ def event_from_pb(message: job_manager_pb2.TaskEvent) -> tuple[JobId, TaskReport
         reason=_reason(message.reason) if message.HasField("reason") else None,
         node_id=message.node_id,
         process_started_at=message.process_started_at if message.HasField("process_started_at") else None,
+        notice=message.notice,
     )
 
 

@@ -51,7 +51,7 @@ async def build(
     token: str,
     poll_s: float,
     limits: SilenceLimits,
-    usage_days: int = 30,
+    usage_days: int = 366,
     clock: Clock | None = None,
     metrics_listen: str = "",
 ) -> RpcServer:
@@ -77,5 +77,5 @@ async def build(
     if metrics is not None:
         from .metrics import NodeNumbers
 
-        NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission)
+        NodeNumbers(metrics.registry, health=nodes.by_health, admission=nodes.by_admission, nodes=nodes.all)
     return server

@@ -1,13 +1,13 @@
 """The nodes of the cluster: a change is stored first, then known, then published.
 
 What operators say and who is registered is committed at once. Readings are written once a minute, all in one
-transaction, so that an idle cluster costs next to nothing.
+transaction, so that an idle cluster costs next to nothing. ``usage_history`` keeps them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
 
-from . import health, history, inventory, node_admission, store
+from . import health, history, inventory, node_admission, store, usage_history
 from .hub import NodeEventHub
 from .inventory import Node, Status
 
@@ -28,10 +28,6 @@ log = get_logger(__name__)
 
 FLUSH_S = 60.0
 _TICK_S = 1.0
-_THIN_EVERY_S = 3_600.0
-_THIN_ROWS = 5_000
-# Readings of one node that wait for the database; when it is full or away, the oldest go.
-_UNWRITTEN_AT_MOST = 2_000
 _INCARNATION_AT_MOST = 2**63 - 1
 
 
@@ -39,16 +35,15 @@ class Nodes:
     """All nodes. Belongs to the event loop."""
 
     def __init__(
-        self, db: Database, clock: Clock, hub: NodeEventHub, limits: health.SilenceLimits, *, usage_days: int = 30
+        self, db: Database, clock: Clock, hub: NodeEventHub, limits: health.SilenceLimits, *, usage_days: int = 366
     ) -> None:
         self._db = db
         self._clock = clock
         self._hub = hub
         self._limits = limits
-        self._usage_s = usage_days * 86_400.0
+        self.history = usage_history.UsageHistory(db, clock, usage_days=usage_days)
         self._nodes: dict[str, Node] = {}
         self._published: dict[str, bytes] = {}
-        self._unwritten: dict[str, deque[resource_manager_pb2.UsagePoint]] = {}
         # One registration or wish at a time: each is stored before it is known.
         self._changing = asyncio.Lock()
         self.on_membership: Callable[[], None] = lambda: None
@@ -64,6 +59,10 @@ class Nodes:
 
     def ids(self) -> list[str]:
         return sorted(self._nodes)
+
+    def all(self) -> list[Node]:
+        """As they are known now, in order of id."""
+        return [self._nodes[one] for one in self.ids()]
 
     def by_health(self) -> Mapping[NodeHealth, int]:
         """How many nodes are in each health."""
@@ -88,24 +87,20 @@ class Nodes:
         monotonic = self._clock.monotonic()
         return [inventory.to_pb(self._node(one), monotonic) for one in chosen]
 
-    async def usage(self, node_id: str, since: float, until: float, max_points: int) -> list[history.Point]:
-        """A node's readings over a time, at most so many points; ``until`` 0: now.
+    async def usage(
+        self, node_id: str, since: float, until: float, max_points: int
+    ) -> tuple[list[history.Point], history.Level]:
+        """A node's readings over a time, at most so many points, and their roll-up; ``until`` 0: now.
 
         Raises:
             NotFound: there is no such node.
+            InvalidInput: the time ends before it begins.
         """
         self._node(node_id)
         until = until or self._clock.now()
-        # Before the await, so that what is flushed meanwhile may come twice but never not at all.
-        fresh = [point for point in self._unwritten.get(node_id, ()) if since <= point.at <= until]
-
-        def find(conn: Connection) -> list[history.Point]:
-            stored = store.load_readings(conn, node_id, since, until)
-            seen = {point.at for point in stored}
-            every = [*stored, *(point for point in fresh if point.at not in seen)]
-            return history.downsampled(sorted(every, key=lambda point: point.at), max_points)
-
-        return await self._db.read(find)
+        if since > until:
+            raise InvalidInput("`since` lies after `until`, or has not come yet: ask for a time that begins before.")
+        return await self.history.points(node_id, since, until, max_points)
 
     # -- Workers --------------------------------------------------------------------------------
 
@@ -155,8 +150,7 @@ class Nodes:
             self.on_failure(node_id, "an older start of its Worker answers there")
             return
         self._put(node)
-        unwritten = self._unwritten.setdefault(node_id, deque(maxlen=_UNWRITTEN_AT_MOST))
-        unwritten.append(history.reading(node.status, now))
+        self.history.add(node_id, history.reading(node.status, now))
         if asked_at >= node.admission_since:
             await self._after_status(node)
 
@@ -217,7 +211,7 @@ class Nodes:
             await self._db.write(lambda conn: store.delete_node(conn, node_id))
             self._nodes.pop(node_id, None)
             self._published.pop(node_id, None)
-            self._unwritten.pop(node_id, None)
+            self.history.forget(node_id)
             self._hub.publish(node_id, None)
         log.info("node.forgotten", node=node_id)
         self.on_membership()
@@ -244,22 +238,22 @@ class Nodes:
                 self._put(replace(node, health_state=health_state))
 
     async def keep_history(self) -> None:
-        """Writes readings once a minute and thins old ones once an hour."""
-        thinned_at = self._clock.monotonic()
+        """Writes readings once a minute and rolls them up every ten."""
+        rolled_up_at = self._clock.monotonic()
         while True:
             await self._clock.sleep(FLUSH_S)
             try:
                 await self.flush()
-                if self._clock.monotonic() - thinned_at >= _THIN_EVERY_S:
-                    thinned_at = self._clock.monotonic()
-                    await self.thin()
+                if self._clock.monotonic() - rolled_up_at >= history.MINUTES.block_s:
+                    rolled_up_at = self._clock.monotonic()
+                    await self.roll_up()
             except HeadwayError as error:
                 # Readings are worth less than the service: they wait, and the oldest are lost.
                 log.warning("usage.not_written", reason=str(error))
 
     async def flush(self) -> None:
         """Write the readings that wait, and what was last seen of each node."""
-        waiting = {node_id: list(points) for node_id, points in self._unwritten.items() if points}
+        waiting = self.history.waiting()
         if not waiting:
             return
         # An unknown node's readings would outlive it.
@@ -267,22 +261,15 @@ class Nodes:
 
         def write(conn: Connection) -> None:
             store.save_statuses(conn, nodes)
-            store.add_readings(conn, ((node.id, point) for node in nodes for point in waiting[node.id]))
+            for node in nodes:
+                usage_history.write(conn, node.id, waiting[node.id])
 
         await self._db.write(write)
-        for node_id, points in waiting.items():
-            unwritten = self._unwritten.get(node_id)
-            while unwritten and points and unwritten[0] is points[0]:
-                unwritten.popleft()
-                points.pop(0)
+        self.history.written(waiting)
 
-    async def thin(self) -> None:
-        """Old readings become means, older ones go."""
-        now = self._clock.now()
-        await self._db.write(lambda conn: store.delete_readings(conn, now - self._usage_s))
-        before = now - history.RAW_S
-        while await self._db.write(lambda conn: _thin_some(conn, before)):
-            pass
+    async def roll_up(self) -> None:
+        """Readings of minutes and hours that are over become means; what is too old goes."""
+        await self.history.roll_up(self.ids())
 
     # -- one node -------------------------------------------------------------------------------
 
@@ -303,11 +290,3 @@ class Nodes:
         if self._published.get(node.id) != facts:
             self._published[node.id] = facts
             self._hub.publish(node.id, inventory.to_pb(node, self._clock.monotonic()))
-
-
-def _thin_some(conn: Connection, before: float) -> bool:
-    """One bounded step; whether there may be more."""
-    found = store.raw_readings(conn, before, _THIN_ROWS)
-    for node_id, points in found.items():
-        store.replace_raw(conn, node_id, points, history.thinned(points), history.THIN_S)
-    return sum(len(points) for points in found.values()) == _THIN_ROWS

@@ -14,7 +14,7 @@ from .node_admission import AdmissionEvent
 from .nodes import Nodes
 
 _POINTS = 500
-_POINTS_AT_MOST = 2_000
+_POINTS_AT_MOST = 5_000
 
 _ACTIONS = {
     pb.SetAdmissionRequest.ACTION_CORDON: AdmissionEvent.CORDON,
@@ -51,8 +51,8 @@ class ResourceManagerService(ResourceManagerServicer):
 
     async def GetNodeUsage(self, request: pb.GetNodeUsageRequest, context: Any) -> pb.GetNodeUsageReply:
         limit = min(request.max_points or _POINTS, _POINTS_AT_MOST)
-        points = await self._nodes.usage(request.node_id, request.since, request.until, limit)
-        return pb.GetNodeUsageReply(points=points)
+        points, level = await self._nodes.usage(request.node_id, request.since, request.until, limit)
+        return pb.GetNodeUsageReply(points=points, span_s=level.span_s)
 
     async def SetAdmission(self, request: pb.SetAdmissionRequest, context: Any) -> pb.SetAdmissionReply:
         event = _ACTIONS.get(request.action)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission
 
-from . import health
+from . import health, usage_store
 from .inventory import Node, Status
 from .tables import node as node_table
-from .tables import usage
-
-Point = resource_manager_pb2.UsagePoint
 
 
 def load_nodes(conn: Connection, monotonic: float) -> list[Node]:
@@ -84,62 +78,4 @@ def save_statuses(conn: Connection, nodes: Iterable[Node]) -> None:
 def delete_node(conn: Connection, node_id: str) -> None:
     """Forget a node and its readings."""
     conn.execute(delete(node_table).where(node_table.c.id == node_id))
-    conn.execute(delete(usage).where(usage.c.node_id == node_id))
-
-
-def add_readings(conn: Connection, readings: Iterable[tuple[str, Point]], span_s: float = 0.0) -> None:
-    """Store readings of nodes; one of the same instant that is already there stays."""
-    rows: list[dict[str, Any]] = [
-        {"node_id": node_id, "at": point.at, "span_s": span_s, "reading": point.SerializeToString()}
-        for node_id, point in readings
-    ]
-    if not rows:
-        return
-    if conn.dialect.name == "sqlite":
-        conn.execute(sqlite.insert(usage).on_conflict_do_nothing(), rows)
-    else:
-        conn.execute(postgresql.insert(usage).on_conflict_do_nothing(), rows)
-
-
-def load_readings(conn: Connection, node_id: str, since: float, until: float) -> list[Point]:
-    """A node's readings between two instants, oldest first."""
-    rows = conn.execute(
-        select(usage.c.reading)
-        .where(usage.c.node_id == node_id, usage.c.at >= since, usage.c.at <= until)
-        .order_by(usage.c.at)
-    )
-    return [Point.FromString(row.reading) for row in rows]
-
-
-def raw_readings(conn: Connection, before: float, limit: int) -> dict[str, list[Point]]:
-    """The oldest single readings before an instant, by node, each node's oldest first."""
-    rows = conn.execute(
-        select(usage.c.node_id, usage.c.reading)
-        .where(usage.c.at < before, usage.c.span_s == 0.0)
-        .order_by(usage.c.at)
-        .limit(limit)
-    )
-    found: dict[str, list[Point]] = {}
-    for row in rows:
-        found.setdefault(row.node_id, []).append(Point.FromString(row.reading))
-    return found
-
-
-def replace_raw(conn: Connection, node_id: str, old: Sequence[Point], new: Sequence[Point], span_s: float) -> None:
-    """Put means in the place of the single readings that they were made of."""
-    conn.execute(
-        delete(usage).where(
-            and_(
-                usage.c.node_id == node_id,
-                usage.c.span_s == 0.0,
-                usage.c.at >= old[0].at,
-                usage.c.at <= old[-1].at,
-            )
-        )
-    )
-    add_readings(conn, ((node_id, point) for point in new), span_s)
-
-
-def delete_readings(conn: Connection, before: float) -> None:
-    """Forget what is older than an instant."""
-    conn.execute(delete(usage).where(usage.c.at < before))
+    usage_store.delete_of(conn, node_id)

@@ -21,6 +21,7 @@ node = Table(
     Column("status", LargeBinary, nullable=False),  # headway.rpc.v1.NodeStatus, the last that was written
 )
 
+# Of an earlier version: read until its rows are too old, never written.
 usage = Table(
     "usage",
     metadata,
@@ -31,4 +32,16 @@ usage = Table(
     PrimaryKeyConstraint("node_id", "at"),
     Index("ix_usage_at", "at"),
     sqlite_with_rowid=False,
+)
+
+usage_block = Table(
+    "usage_block",
+    metadata,
+    Column("node_id", Text, nullable=False),
+    Column("span_s", Float, nullable=False),  # what a point sums up; 0: points are single readings
+    Column("at", Float, nullable=False),  # when the block begins
+    Column("until_at", Float, nullable=False),  # its last point
+    Column("points", LargeBinary, nullable=False),  # headway.rpc.v1.GetNodeUsageReply, deflated
+    PrimaryKeyConstraint("node_id", "span_s", "at"),
+    Index("ix_usage_block_until_at", "span_s", "until_at"),
 )

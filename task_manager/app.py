@@ -200,6 +200,7 @@ def _count(metrics: Metrics, engine: Engine, pump: OutboxPump) -> None:
         waiting=lambda: engine.state.waiting_count,
         held=lambda: len(engine.state.held),
         live=lambda: len(engine.state.attempts),
+        booked_gpus=lambda: [(a.node_id, uuid) for a in engine.state.attempts.values() for uuid in a.gpu_uuids],
     )
 
 

@@ -169,6 +169,7 @@ class Attempt(AttemptFacts):
     boot_id: str = ""  # of TaskManager's machine when it was placed
     placed_s: float = 0.0  # ``placed_at`` by its boot clock
     late_warnings: tuple[str, ...] = ()  # what could not be done after its end, as it is now
+    use: bytes = b""  # what it used, as an AttemptUse message; empty: not measured, or it has not ended
 
     @property
     def live(self) -> bool:

@@ -158,6 +158,7 @@ def outgoing_event(event: OutgoingTaskEvent) -> tuple[str, bytes]:
         at=event.at,
         node_id=event.node_id,
         process_started_at=event.process_started_at,
+        notice=event.notice,
     )
     if event.reason is not None:
         message.reason.CopyFrom(convert.end_reason_to_pb(event.reason))
@@ -191,6 +192,8 @@ def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
         engine_away=message.engine_away,
         facts=AttemptFacts(**from_report(message)),
         generation=message.generation,
+        use=message.use.SerializeToString() if message.HasField("use") else b"",
+        notice=message.notice,
     )
 
 
@@ -407,6 +410,8 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         **to_view(attempt),
     )
     view.warnings.extend(attempt.late_warnings)
+    if attempt.use and not attempt.live:
+        view.use.ParseFromString(attempt.use)
     if attempt.reason is not None:
         view.reason.CopyFrom(convert.end_reason_to_pb(attempt.reason))
     return view

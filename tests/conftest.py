@@ -1,8 +1,8 @@
 """Fixtures for all tests, and which tests this machine can run.
 
-A test that needs a real part carries its marker (docker, web, postgres, gluster, root). Where the part can't
-be had, those tests are left out and the closing summary says how many and why; with CI set in the environment
-a missing part is an error, so that a green run means that everything ran.
+A test that needs a real part carries its marker (docker, web, postgres, gluster, prometheus, root). Where the
+part can't be had, those tests are left out and the closing summary says how many and why. With CI set in the
+environment a missing part is an error, so that a green run means that everything ran.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def _missing(marker: str) -> str:
             return "" if found else "needs the Debian package postgresql"
         case "web":
             return _programs("chromium")
+        case "prometheus":
+            return _programs("prometheus", "promtool")
     return ""
 
 
@@ -70,7 +72,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = {mark.name for item in items for mark in item.iter_markers()}
-    parts = ("docker", "gluster", "homes", "postgres", "root", "web")
+    parts = ("docker", "gluster", "homes", "postgres", "prometheus", "root", "web")
     reasons = {marker: _missing(marker) for marker in parts if marker in asked}
     kept, dropped = [], []
     without_data = shared_data.find() is None

@@ -51,6 +51,9 @@ from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
 from .ports import Gpus, Runtime, WatchedGpus
 from .runtime import registry
 from .runtime.setup import RuntimeParts, RuntimeSetup
+from .sampling.idle_rule import IdleMode, IdleRule
+from .sampling.reader import SamplesReader
+from .sampling.sampler import IdleNews, Sampler
 from .servicer import WorkerService
 from .store import WorkerStore
 
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _SWEEP_S = 30.0
+_SAMPLES_TO_MOUNT_S = 15.0  # between copies of what is new, each of which costs the mount a write
 
 
 async def serve(config: HeadwayConfig) -> None:
@@ -132,11 +136,33 @@ async def build(
         conditions.set("mount_rights", mounted.rights.sentence, blocks_work=mounted.rights.blocks_work)
         if not mounted.problem:
             copier.try_again()
+            samples_copier.try_again()
 
     mounted = MountWatch(Layout(cluster.mount), cluster.name, clock, on_mount_changed)
     service.on_stop(mounted.close)
     copier = LogCopier(clock, lambda: mounted.problem, reach=mounted.reach)
     service.on_stop(copier.close)
+    # Of its own: samples wait for nobody's log, and no log waits for samples.
+    samples_copier = LogCopier(clock, lambda: mounted.problem, reach=mounted.reach, every_s=_SAMPLES_TO_MOUNT_S)
+    service.on_stop(samples_copier.close)
+    idle_rule = IdleRule(IdleMode(settings.gpu_idle_mode), settings.gpu_idle_below, settings.gpu_idle_for_s)
+
+    async def on_idle(news: IdleNews) -> None:
+        await controller.on_idle(idle_rule, news)
+
+    sampler = Sampler(
+        attempts_dir,
+        runtime,
+        gpus,
+        clock,
+        every_s=settings.sample_every_s,
+        live=lambda: controller.watched(),
+        copier=samples_copier,
+        target=mounted.job_folder,
+        idle_rule=idle_rule,
+        on_idle=on_idle,
+    )
+    service.on_stop(sampler.close)
     background = _Background()
     service.on_stop(background.close)
 
@@ -199,6 +225,7 @@ async def build(
         limits=ExecutorLimits(
             pull_s=settings.pull_limit_s, lease_stop_s=cluster.lease_stop_s, lease_grace_s=cluster.lease_grace_s
         ),
+        sampler=sampler,
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
@@ -283,6 +310,7 @@ async def build(
         gpus=offered,
         on_poll=registration.polled,
         on_prefetch_list=prefetch.set_list,
+        samples=SamplesReader(controller.find, sampler, clock),
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
 
@@ -349,6 +377,8 @@ async def build(
         "prefetch": prefetch.run,
         "registration": registration.run,
         "reports": reports.run,
+        "samples": sampler.run,
+        "samples to the mount": samples_copier.run,
         **gpu_loops,
     }
     for name, loop in loops.items():

@@ -222,6 +222,22 @@ class ContainerFiles:
     home: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerCounters:
+    """What a container has used since its start, and its memory now. None: not known.
+
+    ``memory_bytes`` is without files that the kernel can drop at once. ``peak_memory_bytes`` is the kernel's own.
+    """
+
+    cpu_s: float | None = None  # CPU time, in seconds of one core
+    memory_bytes: int | None = None
+    peak_memory_bytes: int | None = None
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    network_received_bytes: int | None = None
+    network_sent_bytes: int | None = None
+
+
 class Runtime(Protocol):
     """Runs one container for each attempt. Headway has two, Docker and scripted, and packages add others.
 
@@ -431,6 +447,13 @@ class Runtime(Protocol):
         """Where the container's files are. The engine may need time to add them up. Raises EngineUnavailable."""
         ...
 
+    def counters(self, attempt: AttemptId) -> ContainerCounters | None:
+        """What its container has used so far. None: it does not run, or nobody can tell.
+
+        Asked every second, in a thread, of local files only: the engine is not asked. Raises nothing.
+        """
+        ...
+
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         """The file of the attempt's raw output on this disk. None: there is and will be none."""
         ...
@@ -490,6 +513,13 @@ class Gpus(Protocol):
         """Readings of all GPUs. ``ours`` are the UUIDs of live attempts, whose processes belong to Headway.
 
         It never raises and never takes long. A driver that hangs is a ``problem``.
+        """
+        ...
+
+    async def sample(self, uuids: Collection[str]) -> Mapping[str, GpuReading]:
+        """The readings of these GPUs alone, for the samples of attempts: a few quick calls to the driver for each.
+
+        GPUs that can't be read now are left out. It never raises, and never takes longer than about a second.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from headway.clock import Clock
-from headway.errors import Conflict, InvalidInput, Stopping
+from headway.errors import Conflict, InvalidInput, NotFound, Stopping
 from headway.lifecycle import Service
 from headway.rpc import convert
 from headway.rpc.v1 import resource_manager_pb2, worker_pb2
@@ -21,6 +21,7 @@ from .model import WantedImage
 from .node.heartbeat import Heartbeat
 from .node.status import StatusReader
 from .ports import Gpus, WatchedGpus
+from .sampling.reader import SamplesReader
 
 
 class WorkerService(WorkerServicer):
@@ -38,10 +39,12 @@ class WorkerService(WorkerServicer):
         gpus: Gpus | None = None,
         on_poll: Callable[[], None],
         on_prefetch_list: Callable[[Sequence[WantedImage]], None],
+        samples: SamplesReader | None = None,
     ) -> None:
         self._service = service
         self._controller = controller
         self._logs = logs
+        self._samples = samples
         self._status = status
         self._heartbeat = heartbeat
         self._clock = clock
@@ -98,6 +101,15 @@ class WorkerService(WorkerServicer):
                 ended=chunk.ended,
                 marks=[worker_pb2.LogMark(offset=offset, at=at) for offset, at in chunk.marks],
             )
+
+    async def ReadSamples(
+        self, request: worker_pb2.ReadSamplesRequest, context: Any
+    ) -> AsyncIterator[worker_pb2.SamplesChunk]:
+        if self._samples is None:
+            raise NotFound("This worker takes no samples.")
+        attempt = convert.attempt_id(request.attempt)
+        async for part in self._samples.read(attempt, offset=request.offset, follow=request.follow):
+            yield worker_pb2.SamplesChunk(data=part.data, offset=part.offset, ended=part.ended)
 
     async def PrepareImages(
         self, request: worker_pb2.PrepareImagesRequest, context: Any

@@ -121,11 +121,12 @@ def report(
     at: float,
     generation: int = 0,
     decision: EndDecision | None = None,
+    notice: str = "",
     **measured: Any,
 ) -> tm.AttemptReport:
     """All that is known of an attempt. A later report holds all facts of earlier ones, so it replaces them.
 
-    ``measured`` are more facts of the table (``headway.model.attempt_facts``), by their names in a report.
+    ``measured`` are more facts of the table (``headway.model.attempt_facts``), by their names in a report, and ``use``.
     """
     times = record.times
     message = tm.AttemptReport(
@@ -143,6 +144,7 @@ def report(
         process_started_at=times.process_started_at,
         ended_at=times.ended_at,
         run_s=times.run_s,
+        notice=valid_text(notice),
         **measured,
     )
     if decision is not None:

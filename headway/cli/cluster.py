@@ -11,6 +11,7 @@ from ..model.ulimits import told
 from ..units import counted
 from . import gpus as who_has
 from .common import ago, client, grants, lines_of_input, output_option, print_json, safe, size, span, table, tone
+from .nodes_top import nodes_top
 from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
 from .start_times import preview_command, promised, starts_about
 
@@ -290,6 +291,9 @@ _node_action(
     "Declare that a machine will not come back. Its running tasks are queued again at once. A machine that still "
     "answers is refused: `drain` it, or stop its worker first.",
 )
+
+
+nodes.add_command(nodes_top)
 
 
 @click.group(invoke_without_command=True)

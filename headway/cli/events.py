@@ -79,6 +79,8 @@ def _what(event: dict[str, Any]) -> str:
         parts.append(f"{safe(event['job_name'])} with {counted(event['tasks'], 'task')}")
     elif event["by"]:
         parts.append(f"by {safe(event['by'])}")
+    if event.get("sentence"):  # an older server tells none
+        parts.append(safe(event["sentence"]))
     if event["reason"] and event["state"] != "SUCCEEDED":
         parts.append(safe(event["reason"]["sentence"]))
     return "  ".join(parts)

@@ -73,14 +73,15 @@ def _row(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[object]:
     booking = gpu.get("booking")
     use = gpu.get("utilisation")
     label = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
-    start = [node["id"], gpu["index"], label, _state(gpu), "-" if use is None else f"{use:.0%}"]
+    start = [node["id"], gpu["index"], label, state_of(gpu), "-" if use is None else f"{use:.0%}"]
     if booking is None:
         return [*start, "-", "-", "-", "-", safe(gpu["note"])]
     held = [task_of(booking), safe(booking["owner"]), ago(booking["since_at"], now), ends_by(booking, now)]
     return [*start, *held, safe(booking["job_name"])]
 
 
-def _state(gpu: dict[str, Any]) -> str:
+def state_of(gpu: dict[str, Any]) -> str:
+    """What it is good for now, in a word or two."""
     state = gpu.get("state") or ("sick" if gpu["sick"] else "busy_outside" if gpu["busy_outside"] else "unknown")
     return "booked, sick" if state == "booked" and gpu["sick"] else _STATES.get(state, state)
 

@@ -7,13 +7,16 @@ import sys
 import time
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ..client import Client
 from ..client.names import path_part
+from ..client.samples import SampleClient
 from ..errors import NotFound
+from . import metrics
 from .common import (
     Reference,
     ReferenceType,
@@ -49,16 +52,30 @@ def _task_ran(task: dict[str, Any]) -> float | None:
 
 @click.command()
 @click.argument("reference", type=ReferenceType(2))
+@click.option(
+    "--plots",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write plots of the task's GPUs, CPU and memory to this file, as SVG.",
+)
 @output_option
-def show(reference: Reference, output: str) -> None:
-    """Show one job, or one task of it, with attempts, reasons and where time went."""
+def show(reference: Reference, plots: Path | None, output: str) -> None:
+    """Show one job, or one task of it, with attempts, reasons, where time went, and what it used."""
+    if plots is not None and plots.suffix.lower() not in ("", ".svg"):
+        raise click.UsageError(f"plots are SVG: give them a name such as {plots.stem}.svg")
     with client() as http:
         job = http.job(reference.job)
         tasks = _chosen(job, reference.task)
         # An older server sends none.
         spec = http.task_detail(job["id"], reference.task).get("spec") if reference.task else None
+        started = reference.task and tasks[0].get("attempt")
+        used = metrics.seen(http, job["id"], reference.task) if started else None
+        if plots is not None:
+            name = metrics.only_task(job, reference.task)
+            metrics.write_file(SampleClient(http, job["id"], name), "svg", plots)
     if output == "json":
-        print_json({**tasks[0], "spec": spec, "missing": job["missing"]} if reference.task else job)
+        more = {"spec": spec, "efficiency": used.get("efficiency") if used else None, "missing": job["missing"]}
+        print_json({**tasks[0], **more} if reference.task else job)
         return
     click.echo(f"{job['id']}  {safe(job['name'])}")
     line = f"{tone(job['state'])}{' (held)' if job['held'] else ''}, by {job['owner']}, {ago(job['submitted_at'])}"
@@ -89,6 +106,13 @@ def show(reference: Reference, output: str) -> None:
             click.echo(line)
         for attempt in tasks[0]["attempts"]:
             _print_attempt(attempt)
+        if used:
+            if used["samples"]:
+                click.echo()
+                for line in metrics.plot_lines(used):
+                    click.echo(line)
+            for line in metrics.card_lines(used):
+                click.echo(line)
 
 
 def _tell_missing(job: dict[str, Any]) -> None:

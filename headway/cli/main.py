@@ -41,6 +41,7 @@ _COMMANDS = {
     "show": (".jobs", "show", "Show one job with its tasks and attempts."),
     "explain": (".jobs", "explain", "Say why a task waits."),
     "logs": (".logs", "logs", "Print or follow logs."),
+    "metrics": (".metrics", "metrics", "Show what a task uses: CPU, memory, GPUs."),
     "wait": (".jobs", "wait", "Wait until a job has ended."),
     "cancel": (".jobs", "cancel", "Cancel a job or a task."),
     "retry": (".jobs", "retry", "Run failed and skipped tasks again."),

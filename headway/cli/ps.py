@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from ..client import NoService
+from . import watching
 from .common import ago, client, output_option, print_json, safe, span, table, tone
 
-_WATCH_S = 2.0
 _SORT: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "submitted": lambda job: job["submitted_at"],
     "ran": lambda job: ran(job) or 0.0,
@@ -67,7 +65,7 @@ def ps(
             return jobs[::-1] if reverse else jobs
 
         if watch:
-            _watch(listed)
+            watching.watch(listed, _print)
         elif output == "json":
             print_json(listed())
         else:
@@ -75,23 +73,6 @@ def ps(
             _print(jobs)
             if not jobs and not (everybody or state or query):
                 click.echo(_BEGIN, err=True)
-
-
-def _watch(listed: Callable[[], list[dict[str, Any]]]) -> None:
-    """Draws the list again and again. While the server is away the last list stays, with its age."""
-    jobs, as_of = listed(), time.monotonic()
-    away = ""
-    while True:
-        if sys.stdout.isatty():
-            click.clear()
-        _print(jobs)
-        if away:
-            click.echo(f"(as of {span(time.monotonic() - as_of)} ago: {away})", err=True)
-        time.sleep(_WATCH_S)
-        try:
-            jobs, as_of, away = listed(), time.monotonic(), ""
-        except NoService as error:
-            away = error.message
 
 
 def _print(jobs: list[dict[str, Any]]) -> None:

@@ -84,7 +84,7 @@ class EventClient:
         """What one connection brings; None for a sign of life."""
         data: list[str] = []
         cursor = self.cursor
-        for text in _lines(line.iter_bytes()):
+        for text in lines_of(line.iter_bytes()):
             name, _, value = text.partition(":")
             value = value.removeprefix(" ")
             if name == "data":
@@ -99,7 +99,7 @@ class EventClient:
             data = []
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
     """The lines of server-sent events as they come. Only CR, LF and CRLF end one, and no other character does."""
     rest, half = b"", False
     for chunk in chunks:

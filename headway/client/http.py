@@ -429,6 +429,12 @@ class Client:
         answer: dict[str, Any] = self._json("GET", f"/nodes/{path_part(node_id, 'node')}")
         return answer
 
+    def node_usage(self, node_id: str, *, since: float = 0, until: float = 0, points: int = 500) -> Answer:
+        """``points``: readings over time, at most so many. ``since`` 0: of the last hour; ``until`` 0: until now."""
+        params = {"since": since, "until": until, "points": points}
+        answer: Answer = self._json("GET", f"/nodes/{path_part(node_id, 'node')}/usage", params=params)
+        return answer
+
     def node_action(self, node_id: str, action: str, note: str = "") -> dict[str, Any]:
         """``action`` is cordon, uncordon, drain or lost; admins only."""
         path = f"/nodes/{path_part(node_id, 'node')}/{action}"

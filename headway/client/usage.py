@@ -33,6 +33,26 @@ class UsageClient:
             if full or (most and len(answer["rows"]) >= most):
                 return answer
 
+    def csv(
+        self,
+        target: BinaryIO,
+        *,
+        by: str = "user",
+        begin: str = "",
+        end: str = "",
+        user: str = "",
+        daily: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Writes all sums as CSV; ``daily``: for each day. Returns its length in bytes.
+
+        Raises:
+            NoService: it broke off; what was written is not whole.
+        """
+        given = {"by": by, "from": begin, "to": end, "user": user, "daily": "true" if daily else "", "format": "csv"}
+        query = urlencode({key: value for key, value in given.items() if value})
+        return self._client.download(f"/usage?{query}", target, progress)
+
     def trace(
         self,
         target: BinaryIO,

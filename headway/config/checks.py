@@ -16,6 +16,7 @@ from .values import is_loopback, is_wildcard, split_address
 # machines' clocks over one lease.
 LEASE_SLACK_S = 5.0
 MIN_TOKEN_CHARS = 16
+_LEAST_SAMPLE_S = 0.1  # a round takes milliseconds
 
 _WITH_WEIGHTS = "aging_sjf"
 _SERVICES = ("httpserver", "job_manager", "task_manager", "resource_manager")
@@ -52,6 +53,7 @@ def problems(config: HeadwayConfig) -> Iterator[Problem]:
     """Everything that does not go together; `pointer` is the key, the message reads on after it."""
     yield from _leases(config)
     yield from _disks(config)
+    yield from _samples(config)
     yield from _doors(config)
     yield from _numbers(config)
     yield from _policy(config)
@@ -94,6 +96,26 @@ def _disks(config: HeadwayConfig) -> Iterator[Problem]:
         yield Problem(
             "worker.image_disk_low",
             f"is {worker.image_disk_low:g}; it must not be above image_disk_high ({worker.image_disk_high:g})",
+        )
+
+
+def _samples(config: HeadwayConfig) -> Iterator[Problem]:
+    worker = config.worker
+    if 0 < worker.sample_every_s < _LEAST_SAMPLE_S:
+        yield Problem(
+            "worker.sample_every_s",
+            f"is {worker.sample_every_s:g}; it must be at least {_LEAST_SAMPLE_S:g}, or 0: never",
+        )
+    if worker.gpu_idle_mode != "off" and not worker.sample_every_s:
+        yield Problem(
+            "worker.gpu_idle_mode",
+            f"is {worker.gpu_idle_mode}, which needs samples: set sample_every_s to 1, say, or gpu_idle_mode to off",
+        )
+    elif worker.gpu_idle_mode != "off" and worker.gpu_idle_for_s < 8 * worker.sample_every_s:
+        yield Problem(
+            "worker.gpu_idle_for_s",
+            f"is {worker.gpu_idle_for_s:g}; it must be at least eight times sample_every_s "
+            f"({worker.sample_every_s:g}), or few readings would decide",
         )
 
 

@@ -315,7 +315,9 @@ class ResourceManagerSection(Section):
     poll_s: Seconds = Field(default=10.0, description="how often each Worker is asked for its status")
     suspect_after_s: Seconds = Field(default=30.0, description="a silent node is SUSPECT: it gets no new work")
     down_after_s: Seconds = Field(default=90.0, description="a silent node is DOWN")
-    usage_days: int = Field(default=30, ge=1, description="how long readings are kept")
+    usage_days: int = Field(
+        default=366, ge=1, description="how long means of hours are kept; readings an hour, minutes a day"
+    )
 
 
 class WorkerSection(Section):
@@ -404,6 +406,23 @@ class WorkerSection(Section):
     )
     gpu_silence_s: Seconds = Field(
         default=120.0, description="a hold of GPUs ends when its process says nothing for so long"
+    )
+    sample_every_s: SecondsOrZero = Field(
+        default=1.0,
+        description="how often CPU, memory, disk, network and GPUs of each running task are measured; 0: never",
+    )
+    gpu_idle_mode: Literal["off", "dry_run", "on"] = Field(
+        default="off",
+        description="what becomes of a task whose GPUs are all idle (docs/gpus.md). on: two warnings, then it is ended "
+        "as `gpu_idle`; dry_run: only warnings, which say what would be done; off: nothing",
+    )
+    gpu_idle_below: float = Field(
+        default=0.05, gt=0, le=1, description="a GPU with a smaller utilisation than this share counts as idle"
+    )
+    gpu_idle_for_s: Seconds = Field(
+        default=3_600.0,
+        description="how long all GPUs of a task have to be idle without a break; warnings come after a half and three "
+        "quarters of it",
     )
     gpu_free_for_s: SecondsOrZero = Field(
         default=10.0, description="a GPU that was busy from outside Headway is given out once it was free for so long"

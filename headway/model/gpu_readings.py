@@ -1,7 +1,7 @@
 """The table of a GPU's readings: what its driver reports anew each time, one row for each reading.
 
-From a row follow the field in the messages, what the usage history keeps, the HTTP schema and the page's column. A
-reading has the same name everywhere. The Worker's ``machine/gpus`` asks the driver for it.
+From a row follow the field in the messages, what the usage history and an attempt's samples keep, the HTTP schema and
+the page's column. A reading has the same name everywhere. The Worker's ``machine/gpus`` asks the driver for it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ class JobEventWord(StrEnum):
     SUBMITTED = "submitted"
     STARTED = "started"  # the first of its tasks
     TASK_ENDED = "task_ended"  # for good: what is tried again by itself has not ended
+    TASK_WARNED = "task_warned"  # it runs, and something about it should be known: such as GPUs that are idle
     ENDED = "ended"
     CANCEL_ASKED = "cancel_asked"
     RETRIED = "retried"

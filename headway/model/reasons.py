@@ -181,6 +181,15 @@ class EndWord(StrEnum):
             advice="Write less, delete what it no longer needs, or write to /root/nfs if that is a disk of its own.",
         ),
     )
+    GPU_IDLE = (
+        "gpu_idle",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            detail="Its GPUs were hardly used for long, so it was ended.",
+            advice="Ask for fewer GPUs, or for none where only the CPU works; end a task that only waits.",
+        ),
+    )
     GPU_FAILED = (
         "gpu_failed",
         EndFacts(

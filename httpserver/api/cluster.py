@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from .. import schemas as s
+from ..cluster import node_csv
 from ..cluster.scheduling import SchedulingPatch
 from .common import AnAdmin, SignedIn, TheParts
 
@@ -86,17 +87,31 @@ async def get_node(id: str, _: SignedIn, parts: TheParts) -> s.NodeDetail:
     return await parts.cluster.node(id)
 
 
-@router.get("/nodes/{id}/usage", tags=["nodes"])
+@router.get(
+    "/nodes/{id}/usage",
+    tags=["nodes"],
+    response_model=s.NodeUsage,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
 async def get_node_usage(
     id: str,
     _: SignedIn,
     parts: TheParts,
-    since: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: the last hour")] = 0,
+    since: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: an hour before `until`")] = 0,
     until: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: now")] = 0,
-    max_points: Annotated[int, Query(ge=1, le=5000)] = 500,
-) -> s.NodeUsage:
-    """Readings over time."""
-    return await parts.cluster.usage(id, since=since, until=until, max_points=max_points)
+    points: Annotated[
+        int | None, Query(ge=1, le=5000, description="at most so many, each the mean of its time; default: 500")
+    ] = None,
+    max_points: Annotated[int, Query(ge=1, le=5000, description="an older name of `points`")] = 500,
+    format: Annotated[Literal["json", "csv"], Query(description="`csv`: a line for each point")] = "json",
+) -> s.NodeUsage | Response:
+    """Readings over time. What reaches back an hour has single readings, a day means of minutes, more those of hours.
+    Each mean has its peak beside it."""
+    found = await parts.cluster.usage(id, since=since, until=until, max_points=points or max_points)
+    if format == "json":
+        return found
+    headers = {"Content-Disposition": 'attachment; filename="node-usage.csv"'}
+    return Response(node_csv.text(found.points), media_type="text/csv", headers=headers)
 
 
 @router.post("/nodes/{id}/cordon", tags=["nodes"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
+
+from headway.errors import InvalidInput
 
 from ..cluster.usage import By, Usage
 from .common import SignedIn, TheParts, streams
@@ -17,7 +19,11 @@ From = Annotated[str, Query(alias="from", max_length=64, description=f"{_FORMS};
 To = Annotated[str, Query(alias="to", max_length=64, description="likewise, not in the span; default: now")]
 
 
-@router.get("/usage")
+@router.get(
+    "/usage",
+    response_model=Usage,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
 async def get_usage(
     account: SignedIn,
     parts: TheParts,
@@ -27,9 +33,17 @@ async def get_usage(
     user: Annotated[str, Query(max_length=64, description="account name; `me`; default: everybody's")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
-) -> Usage:
-    """GPU, CPU and memory hours, waits, and how much of the booked time was used, over a span of time. An attempt that
-    reaches beyond it counts with its part inside; one that runs, until now."""
+    format: Annotated[Literal["json", "csv"], Query(description="`csv`: a line for each row, all of them")] = "json",
+    daily: Annotated[bool, Query(description="with `csv`: rows for each day of the span (UTC)")] = False,
+) -> Usage | Response:
+    """GPU, CPU and memory hours, waits, and how much of the booked time was used or wasted, over a span of time. An
+    attempt that reaches beyond it counts with its part inside; one that runs, until now."""
+    if format == "csv":
+        pieces = await parts.usage.csv(account, by=by, begin=begin, end=end, user=user, daily=daily)
+        headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
+        return StreamingResponse(pieces, media_type="text/csv", headers=headers)
+    if daily:
+        raise InvalidInput("`daily` goes with `format=csv`; `by=day` sums up all rows of a day.")
     return await parts.usage.sums(account, by=by, begin=begin, end=end, user=user, limit=limit, offset=offset)
 
 

@@ -29,6 +29,7 @@ from ..api import (
     jobs,
     logs,
     registries,
+    samples,
     session,
     trash,
     uploads,
@@ -72,7 +73,7 @@ def routes(parts: Parts | None) -> FastAPI:
     # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
         session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, job_events, users,
-        registries, usage, gpu_holds,
+        registries, usage, samples, gpu_holds,
     ):  # fmt: skip
         app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)

@@ -32,16 +32,16 @@ def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
+_SHOWN_FIRST = ("session", "jobs", "logs", "queue", "nodes", "files", "uploads", "events", "users", "health")
+
+
 def _build(app: FastAPI) -> dict[str, Any]:
     doc = get_openapi(
         title="Headway",
         version="1",
         description=_DESCRIPTION,
         routes=app.routes,
-        tags=[
-            {"name": name}
-            for name in ("session", "jobs", "logs", "queue", "nodes", "files", "uploads", "events", "users", "health")
-        ],
+        tags=[{"name": name} for name in (*_SHOWN_FIRST, "metrics")],
     )
     schemas: dict[str, Any] = doc["components"]["schemas"]
     for models, mode in ((_EXTRA, "serialization"), (_EXTRA_ASKED, "validation")):

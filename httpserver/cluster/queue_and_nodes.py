@@ -6,7 +6,7 @@ import asyncio
 from typing import Literal
 
 from headway.clock import Clock
-from headway.errors import Conflict, NotFound
+from headway.errors import Conflict, InvalidInput, NotFound, Problem
 from headway.logs import get_logger
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -86,11 +86,19 @@ class QueueAndNodes:
         return reply, booked
 
     async def usage(self, node_id: str, *, since: float, until: float, max_points: int) -> s.NodeUsage:
-        """Readings of one node; ``since`` 0: of the last hour."""
-        since = since or (until or self._clock.now()) - 3600
+        """Readings of one node; ``since`` 0: of the last hour.
+
+        Raises:
+            InvalidInput: the time ends before it begins.
+            NotFound: no such node.
+        """
+        if until and since > until:
+            sentence = "The parameter `since` lies after `until`: ask for a time that begins before it ends."
+            raise InvalidInput(sentence, problems=[Problem("/since", sentence)])
+        since = since or max(0.0, (until or self._clock.now()) - 3600)
         request = rm.GetNodeUsageRequest(node_id=node_id, since=since, until=until, max_points=max_points)
         reply = await self._services.nodes.call("GetNodeUsage", request)
-        return s.NodeUsage(points=[wire.usage_point(point) for point in reply.points])
+        return s.NodeUsage(points=[wire.usage_point(point) for point in reply.points], span_s=reply.span_s)
 
     async def set_admission(
         self, node_id: str, action: Literal["cordon", "uncordon", "drain"], *, note: str, by: str

@@ -24,13 +24,15 @@ from ..auth.groups import Groups
 from ..auth.model import Account
 from ..peers.clients import PARTS_S, ServiceClients
 from ..schemas import ApiResponse
-from . import trace
+from . import trace, usage_csv
 
 log = get_logger(__name__)
 
 By = Literal["user", "group", "day", "job", "node"]
 
 _MOST_ROWS = 1_000
+_MOST_DAYS = 400
+_DAY_S = 86_400.0
 _HOUR_S = 3_600.0
 _GIB = 1 << 30
 
@@ -52,6 +54,13 @@ class UsageSums(ApiResponse):
     )
     used_gpu_hours: float = Field(description="what these ran of it")
     booked_used: float | None = Field(description="the share of both, 0 to 1; null: nothing was booked")
+    measured_gpu_hours: float = Field(0.0, description="of `gpu_hours`: GPUs of ended attempts that were measured")
+    mean_gpu_utilisation: float | None = Field(None, description="of these, 0 to 1; null: nothing was measured")
+    idle_gpu_hours: float = Field(0.0, description="of these, with hardly any utilisation: booked, and not used")
+    failed_gpu_hours: float = Field(
+        0.0, description="of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory"
+    )
+    wasted_gpu_hours: float = Field(0.0, description="the last one, and what all other attempts were idle")
 
 
 class UsageRow(UsageSums):
@@ -94,7 +103,12 @@ class UsageReports:
             InvalidInput: the span is none, or has too many days.
             NotFound: no such account.
         """
-        from_at, to_at = self._span(begin, end)
+        return await self._of_span(account, by, self._span(begin, end), user, limit=limit, offset=offset)
+
+    async def _of_span(
+        self, account: Account, by: By, span: tuple[float, float], user: str, *, limit: int, offset: int
+    ) -> Usage:
+        from_at, to_at = span
         owner = self._named(account, user)
         request = tm.GetUsageRequest(
             by="user" if by == "group" else by, from_at=from_at, to_at=to_at, owner=owner, limit=limit, offset=offset
@@ -114,6 +128,35 @@ class UsageReports:
             rows_in_all=in_all,
             total=UsageSums(**_sums(total)),
         )
+
+    async def csv(
+        self, account: Account, *, by: By, begin: str, end: str, user: str, daily: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """All sums over a span as CSV; ``daily``: of each of its days (UTC), as far as anything ran on them.
+
+        Raises:
+            InvalidInput: the span is none, or has too many days.
+            NotFound: no such account.
+        """
+        from_at, to_at = self._span(begin, end)
+        if daily and by == "day":
+            raise InvalidInput("`by=day` has a row for each day already: leave out `daily`, or say another `by`.")
+        if daily and to_at - from_at > _MOST_DAYS * _DAY_S:
+            raise InvalidInput(f"Days are told for {_MOST_DAYS} of them at most: ask for a shorter span.")
+
+        spans = usage_csv.days(from_at, to_at) if daily else [(from_at, to_at)]
+
+        async def rows_of(span: tuple[float, float]) -> list[UsageRow]:
+            found: list[UsageRow] = []
+            while True:
+                page = await self._of_span(account, by, span, user, limit=_MOST_ROWS, offset=len(found))
+                found += page.rows
+                if not page.rows or len(found) >= page.rows_in_all:
+                    return found
+
+        # The first is asked before the answer begins, so that what can't be answered is refused.
+        first = await rows_of(spans[0])
+        return usage_csv.pieces(by, spans, first, rows_of, daily=daily)
 
     async def trace(
         self, account: Account, *, begin: str, end: str, user: str, everybody: bool
@@ -213,6 +256,11 @@ def _sums(sums: tm.UsageSums) -> dict[str, Any]:
         "booked_gpu_hours": sums.booked_gpu_s / _HOUR_S,
         "used_gpu_hours": sums.used_gpu_s / _HOUR_S,
         "booked_used": sums.used_gpu_s / sums.booked_gpu_s if sums.booked_gpu_s else None,
+        "measured_gpu_hours": sums.measured_gpu_s / _HOUR_S,
+        "mean_gpu_utilisation": sums.busy_gpu_s / sums.measured_gpu_s if sums.measured_gpu_s else None,
+        "idle_gpu_hours": sums.idle_gpu_s / _HOUR_S,
+        "failed_gpu_hours": sums.failed_gpu_s / _HOUR_S,
+        "wasted_gpu_hours": sums.wasted_gpu_s / _HOUR_S,
     }
 
 

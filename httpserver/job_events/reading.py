@@ -127,4 +127,5 @@ def _shown(one: StoredJobEvent) -> JobEvent:
         reason=wire.reason(event.reason) if event.HasField("reason") and event.reason.word else None,
         by=event.by,
         tasks=event.tasks,
+        sentence=event.sentence,
     )

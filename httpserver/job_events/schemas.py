@@ -25,6 +25,7 @@ class JobEvent(ApiResponse):
     reason: Reason | None = None
     by: str = Field("", description="who asked for it")
     tasks: int = Field(0, description="how many it concerns; of a gap: how many events are missing, 0: not known")
+    sentence: str = Field("", description="what a `task_warned` says")
 
 
 class JobEventList(ApiResponse):

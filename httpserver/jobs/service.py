@@ -108,6 +108,31 @@ class Jobs:
             raise NotAllowed(f"The job {job.id} belongs to {job.owner}; only {job.owner} or an admin may do that.")
         return job
 
+    async def own_task(self, account: Account, ref: str, name: str) -> tuple[jm.Job, jm.TaskView]:
+        """A task of a job that is the account's own, or anybody's for an admin.
+
+        Raises:
+            NotAllowed: it is somebody else's.
+            NotFound: no such job or task.
+        """
+        job_id = await self.resolve(ref, account)
+        job, found = await self._one(job_id, name if is_task_name(name) else "-")
+        if job is not None and not may_see_all(account, job.owner):
+            raise NotAllowed(f"The job {job.id} belongs to {job.owner}; only {job.owner} or an admin may do that.")
+        if job is None or found is None:
+            raise NotFound(f"The job {job_id} has no task `{name[:64]}`.")
+        return job, found
+
+    async def _one(self, job_id: str, name: str) -> tuple[jm.Job | None, jm.TaskView | None]:
+        request = jm.GetJobRequest(job_id=job_id, with_tasks=True, task_names=[name])
+        job: jm.Job | None = None
+        found: jm.TaskView | None = None
+        async with aclosing(self._services.jobs.parts("GetJob", request)) as parts:
+            async for part in parts:
+                job = part.job if part.HasField("job") else job
+                found = next((task for task in part.tasks if task.name == name), found)
+        return job, found
+
     # -- looking --------------------------------------------------------------------------------
 
     async def page(
@@ -196,13 +221,7 @@ class Jobs:
         job_id = await self.resolve(ref, account)
         if not is_task_name(name):
             raise NotFound(f"The job has no task `{name[:64]}`.")
-        request = jm.GetJobRequest(job_id=job_id, with_tasks=True, task_names=[name])
-        job: jm.Job | None = None
-        found: jm.TaskView | None = None
-        async with aclosing(self._services.jobs.parts("GetJob", request)) as parts:
-            async for part in parts:
-                job = part.job if part.HasField("job") else job
-                found = next((task for task in part.tasks if task.name == name), found)
+        job, found = await self._one(job_id, name)
         if job is None or found is None:
             raise NotFound(f"The job {job_id} has no task `{name}`.")
         details = LiveTaskDetails(self._services, job_id)

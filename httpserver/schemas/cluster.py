@@ -179,17 +179,33 @@ class NodeList(ApiResponse):
     missing: list[Missing] = Field(default_factory=list, description="what could not be had now: bookings are null")
 
 
-class UsagePoint(ApiResponse):
-    at: float
+class UsagePeak(ApiResponse):
+    """The greatest value of each reading over a span of time; of what is free the least."""
+
     cpus_used: float | None
     memory_used_bytes: int | None
     disk_free_bytes: int | None
-    live_attempts: int
     gpus: list[Gpu]
 
 
+class UsagePoint(ApiResponse):
+    at: float = Field(description="of a reading; of means the middle of their time")
+    span_s: float = Field(0.0, description="the time of which these are means; 0: a single reading")
+    cpus_used: float | None
+    memory_used_bytes: int | None
+    disk_free_bytes: int | None
+    live_attempts: int = Field(description="the most at one moment")
+    gpus: list[Gpu]
+    peak: UsagePeak | None = Field(None, description="null: a single reading")
+
+
 class NodeUsage(ApiResponse):
-    points: list[UsagePoint]
+    points: list[UsagePoint] = Field(description="oldest first; without those times of which nothing is known")
+    span_s: float = Field(
+        0.0,
+        description="what was read: 0: single readings, kept for an hour; 60: means of minutes, for a day; 3600: "
+        "of hours, for a year",
+    )
 
 
 class NodeNote(ApiRequest):

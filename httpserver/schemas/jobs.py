@@ -14,6 +14,7 @@ from headway.states import AttemptState, JobState, TaskState
 
 from .base import ApiRequest, ApiResponse, NeedOn, Priority
 from .job_file import SubmittedTask
+from .samples import AttemptUse
 
 
 class Reason(ApiResponse):
@@ -99,6 +100,7 @@ class Attempt(with_facts(_Timed, (row for row in SHOWN if not row.instant))):  #
     extension_pending: bool = Field(
         False, description="its machine has not confirmed the last of them yet: the earlier limit may still strike"
     )
+    use: AttemptUse | None = Field(None, description="once it has ended; null: not measured, or not for you")
 
 
 class Place(ApiResponse):

@@ -1,4 +1,4 @@
--- Revision 0001, written by scripts/render_tables.
+-- Revision 0002, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -30,4 +30,15 @@ CREATE TABLE usage (
 
 CREATE INDEX ix_usage_at ON usage (at);
 
-INSERT INTO alembic_version (version_num) VALUES ('0001');
+CREATE TABLE usage_block (
+	node_id TEXT NOT NULL,
+	span_s FLOAT NOT NULL,
+	at FLOAT NOT NULL,
+	until_at FLOAT NOT NULL,
+	points BLOB NOT NULL,
+	PRIMARY KEY (node_id, span_s, at)
+);
+
+CREATE INDEX ix_usage_block_until_at ON usage_block (span_s, until_at);
+
+INSERT INTO alembic_version (version_num) VALUES ('0002');

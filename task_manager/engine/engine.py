@@ -210,7 +210,8 @@ class Engine:
             changed = list(state.dirty_attempts.values())
             state.commit()
         if self.numbers is not None:
-            self.numbers.turned(took_s, turn.pass_s, len(turn.launches))
+            placed = [a for a in map(state.attempt, turn.launches) if a is not None]
+            self.numbers.turned(took_s, turn.pass_s, placed, turn.ended)
         self._hub.publish(changed, queue_changed=queue_changed)
         self.order_sender.launch([*turn.launches, *turn.relaunches])
         self.order_sender.stop(turn.stops)

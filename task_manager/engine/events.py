@@ -72,6 +72,8 @@ class AttemptReport:
     engine_away: bool = False  # it was never begun, since the engine did not answer
     facts: AttemptFacts = _NO_FACTS
     generation: int = 0  # 0: not told
+    use: bytes = b""  # as ``Attempt.use``
+    notice: str = ""  # what its owner is to know while it runs: a sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.attempt_facts import merged
 from headway.model.reasons import EndReason, EndWord
-from headway.states import ATTEMPT, AttemptEventKind, AttemptState
+from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKind
 
 from ..model import Attempt, Task
 from . import confirmation, extension, leases
@@ -45,6 +45,7 @@ _ENDS = frozenset(
     }
 )
 
+_MOST_CHARACTERS = 1_000  # of a notice
 _CAME_LATE = "It had been given up as lost. Its end came later, while its task still waited, and counts."
 
 
@@ -77,7 +78,18 @@ def on_report(turn: Turn, report: AttemptReport) -> bool:
     known = _with_facts(attempt, report, ATTEMPT.after(attempt.state, kind))
     if known != attempt:
         turn.state.put_attempt(known)
+    if report.notice:
+        _tell_once(turn, known, report.notice)
     return False
+
+
+def _tell_once(turn: Turn, attempt: Attempt, notice: str) -> None:
+    """JobManager gets it as a job event. Reports come again, so the last one is known by its words."""
+    tracking, task = turn.state.tracking[attempt.id.task], turn.state.tasks[attempt.id.task]
+    if notice != tracking.notice:
+        tracking.notice = notice
+        told = notice[:_MOST_CHARACTERS]
+        turn.state.put_task(turn.emit(task, TaskEventKind.ATTEMPT_STARTED, of=attempt, notice=told))
 
 
 def _of_no_live_attempt(turn: Turn, report: AttemptReport) -> bool:
@@ -138,7 +150,7 @@ def _runs_since(turn: Turn, attempt: Attempt) -> None:
 
 
 def _with_facts(attempt: Attempt, report: AttemptReport, state: AttemptState) -> Attempt:
-    return replace(attempt, state=state, **merged(attempt, report.facts))
+    return replace(attempt, state=state, use=report.use or attempt.use, **merged(attempt, report.facts))
 
 
 def on_launches_answered(turn: Turn, answers: LaunchesAnswered) -> None:

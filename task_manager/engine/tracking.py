@@ -21,6 +21,7 @@ class AttemptTracking:
     launched_s: float = 0.0  # boot clock: when a launch was last under way
     missing_since_s: float | None = None  # boot clock: since when its node does not list it
     stop_delivered: bool = False
+    notice: str = ""  # what its owner was told last while it runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class OutgoingTaskEvent:
     reason: EndReason | None = None
     node_id: str = ""
     process_started_at: float | None = None
+    notice: str = ""
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class Turn:
     admin_choices: dict[str, AdminChoice | None] = field(default_factory=dict)  # what an admin sets in this turn
     policy_states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
     frame: Frame | None = None  # of the pass, if it placed a task
+    ended: list[Attempt] = field(default_factory=list)
     pass_s: float | None = None  # what the pass took; None: there was none
 
     @property
@@ -108,6 +110,7 @@ class Turn:
         kind: TaskEventKind,
         reason: EndReason | None = None,
         of: Attempt | None = None,
+        notice: str = "",
         **changes: Any,
     ) -> Task:
         """Adds an event for JobManager; returns the task with ``changes`` and the next event number."""
@@ -124,6 +127,7 @@ class Turn:
                 reason,
                 of.node_id if of is not None else "",
                 of.started_at if of is not None else None,
+                notice,
             )
         )
         if reason is not None:
@@ -172,6 +176,7 @@ class Turn:
         )
         spent_s = max(0.0, self.state.mono - self.state.tracking[attempt.id.task].booked_s)
         self.state.put_attempt(ended)
+        self.ended.append(ended)
         task = self.state.tasks[attempt.id.task]
         task = replace(task, spent_s=task.spent_s + spent_s)
         if disowned:
@@ -203,6 +208,7 @@ class Turn:
         freed_at = usage.freed_at(attempt, self.now)
         ended = replace(attempt, state=state, reason=reason, ended_at=self.now, freed_at=freed_at)
         self.state.put_attempt(ended)
+        self.ended.append(ended)
         task = self.state.tasks[attempt.id.task]
         others = any(node_id != attempt.node_id for node_id in self.state.nodes)
         decision = retry.after_refusal(task, node_id=attempt.node_id, now=self.now, others=others)

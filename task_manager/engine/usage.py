@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from headway.errors import InvalidInput
 from headway.ids import AttemptId
+from headway.rpc.v1 import task_manager_pb2
 
 from ..model import Attempt
 
@@ -58,6 +59,12 @@ class UsageSums:
     # not known. The timeout includes extensions.
     booked_gpu_s: float = 0.0  # their GPUs for all of their timeouts
     used_gpu_s: float = 0.0  # their GPUs for as long as they ran
+    # Of ``gpu_s``. What is measured of an attempt is spread evenly over the time in which it held its GPUs.
+    measured_gpu_s: float = 0.0  # their GPUs were measured: what their Workers summed up at the end
+    busy_gpu_s: float = 0.0  # of that, times their utilisation
+    idle_gpu_s: float = 0.0  # of that, with hardly any utilisation
+    failed_gpu_s: float = 0.0  # of attempts that failed, were lost, or ran into timeout or memory
+    wasted_gpu_s: float = 0.0  # the last one, and what all other attempts were idle
 
 
 def added(first: UsageSums, second: UsageSums) -> UsageSums:
@@ -100,6 +107,35 @@ class PastRunRow:
     memory_bytes: int
     priority: int
     timed_out: bool  # its timeout ended it: how long it would have run is not known
+
+
+@dataclass(frozen=True, slots=True)
+class GpuShares:
+    """What was measured of an attempt's GPUs, as shares of the time for which it held them, 0 to 1."""
+
+    measured: float = 0.0
+    busy: float = 0.0
+    idle: float = 0.0
+
+
+def gpu_shares(attempt: Attempt) -> GpuShares:
+    """The shares of an attempt that has ended, as its Worker summed them up; all 0: nothing was measured."""
+    if not attempt.use or not attempt.gpu_uuids or attempt.freed_at is None:
+        return GpuShares()
+    held_s = (attempt.freed_at - attempt.placed_at) * len(attempt.gpu_uuids)
+    # A Worker's numbers are another machine's: whatever they are, no sum may break.
+    gpus = [gpu for gpu in task_manager_pb2.AttemptUse.FromString(attempt.use).gpus if gpu.uuid in attempt.gpu_uuids]
+    measured_s = math.fsum(_sound(gpu.measured_s) for gpu in gpus)
+    most_s = min(held_s, measured_s)
+    if most_s <= 0:
+        return GpuShares()
+    busy_s = math.fsum(_sound(gpu.measured_s) * min(1.0, _sound(gpu.mean_utilisation)) for gpu in gpus)
+    idle_s = math.fsum(_sound(gpu.idle_s) for gpu in gpus)
+    return GpuShares(most_s / held_s, min(most_s, busy_s) / held_s, min(most_s, idle_s) / held_s)
+
+
+def _sound(value: float) -> float:
+    return value if math.isfinite(value) and value > 0 else 0.0
 
 
 def freed_at(attempt: Attempt, now: float) -> float:

@@ -1,4 +1,4 @@
--- Revision 0012, written by scripts/render_tables.
+-- Revision 0014, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE attempts (
 	dropped_bytes BIGINT NOT NULL,
 	image_id TEXT NOT NULL,
 	warnings TEXT NOT NULL,
-	reason TEXT, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, extensions TEXT DEFAULT '[]' NOT NULL, counted_s FLOAT, owner TEXT DEFAULT '' NOT NULL, gpus INTEGER DEFAULT '0' NOT NULL, freed_at FLOAT, boot_id TEXT DEFAULT '' NOT NULL, placed_s FLOAT DEFAULT '0' NOT NULL, late_warnings TEXT DEFAULT '[]' NOT NULL,
+	reason TEXT, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, extensions TEXT DEFAULT '[]' NOT NULL, counted_s FLOAT, owner TEXT DEFAULT '' NOT NULL, gpus INTEGER DEFAULT '0' NOT NULL, freed_at FLOAT, boot_id TEXT DEFAULT '' NOT NULL, placed_s FLOAT DEFAULT '0' NOT NULL, late_warnings TEXT DEFAULT '[]' NOT NULL, use BLOB, gpu_measured_share FLOAT DEFAULT '0' NOT NULL, gpu_busy_share FLOAT DEFAULT '0' NOT NULL, gpu_idle_share FLOAT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (job_id, name, number)
 );
 
@@ -190,8 +190,8 @@ CREATE TABLE usage_days (
 	timed_out BIGINT NOT NULL,
 	booked_gpu_s FLOAT NOT NULL,
 	used_gpu_s FLOAT NOT NULL,
-	new_tasks BIGINT NOT NULL,
+	new_tasks BIGINT NOT NULL, measured_gpu_s FLOAT DEFAULT '0' NOT NULL, busy_gpu_s FLOAT DEFAULT '0' NOT NULL, idle_gpu_s FLOAT DEFAULT '0' NOT NULL, failed_gpu_s FLOAT DEFAULT '0' NOT NULL, wasted_gpu_s FLOAT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (day, owner, node_id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0012');
+INSERT INTO alembic_version (version_num) VALUES ('0014');

@@ -97,7 +97,7 @@ _ATTEMPT_FIXED = (
 )  # fmt: skip
 _ATTEMPT_MOVING = (
     "state", "incarnation", "answered_at", "stop_word", "stop_at", "reason", "timeout_s", "extensions", "freed_at",
-    "late_warnings", *(row.name for row in FACTS),
+    "late_warnings", "use", "gpu_measured_share", "gpu_busy_share", "gpu_idle_share", *(row.name for row in FACTS),
 )  # fmt: skip
 _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from headway.model.attempt_facts import FACTS, AttemptFacts, Fact
 from headway.model.reasons import EndReason, EndWord
 from headway.states import Admission, AttemptState, NodeHealth, TaskState
 
+from ..engine.usage import gpu_shares
 from ..model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 
 
@@ -95,7 +96,8 @@ def attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.stop_word, attempt.stop_at,
         _reason_json(attempt.reason), attempt.timeout_s, _list_json([asdict(one) for one in attempt.extensions]),
-        attempt.freed_at, _list_json(attempt.late_warnings), *stored_facts(attempt),
+        attempt.freed_at, _list_json(attempt.late_warnings), attempt.use or None, *astuple(gpu_shares(attempt)),
+        *stored_facts(attempt),
     )  # fmt: skip
 
 
@@ -124,6 +126,7 @@ def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
         boot_id=row.boot_id,
         placed_s=row.placed_s,
         late_warnings=_list(row.late_warnings),
+        use=row.use or b"",
         **facts_of(row),
     )
 

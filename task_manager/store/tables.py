@@ -117,6 +117,11 @@ attempts = Table(
     Column("boot_id", Text, nullable=False, server_default=""),  # of TaskManager's machine when it was placed
     Column("placed_s", Float(53), nullable=False, server_default="0"),  # by its boot clock
     Column("late_warnings", Text, nullable=False, server_default="[]"),  # JSON list
+    Column("use", LargeBinary),  # headway.rpc.v1.AttemptUse; null: it was not measured, or has not ended
+    # Of the time for which it held its GPUs, by ``use``: engine.usage.GpuShares.
+    Column("gpu_measured_share", Float(53), nullable=False, server_default="0"),
+    Column("gpu_busy_share", Float(53), nullable=False, server_default="0"),
+    Column("gpu_idle_share", Float(53), nullable=False, server_default="0"),
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),
@@ -145,6 +150,10 @@ usage_days = Table(
     Column("timed_out", BigInteger, nullable=False),
     Column("booked_gpu_s", Float(53), nullable=False),
     Column("used_gpu_s", Float(53), nullable=False),
+    *(
+        Column(name, Float(53), nullable=False, server_default="0")
+        for name in ("measured_gpu_s", "busy_gpu_s", "idle_gpu_s", "failed_gpu_s", "wasted_gpu_s")
+    ),
     Column("new_tasks", BigInteger, nullable=False),  # whose first attempt was placed on this day
 )
 

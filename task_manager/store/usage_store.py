@@ -53,6 +53,12 @@ _OF_THEMSELVES = (
     AttemptState.TIMED_OUT.value,
     AttemptState.OUT_OF_MEMORY.value,
 )
+_FAILED = (
+    AttemptState.FAILED.value,
+    AttemptState.TIMED_OUT.value,
+    AttemptState.OUT_OF_MEMORY.value,
+    AttemptState.LOST.value,
+)
 _RAN = (*_OF_THEMSELVES, AttemptState.CANCELLED.value)
 # Both of the Worker's clock; null: its process never started, or its end was not seen.
 _RUN_S = func.coalesce(_A.run_s, _A.ended_at - _A.started_at)
@@ -174,6 +180,7 @@ def _part(span: TimeSpan, owner: str, end: ColumnElement[Any]) -> Any:
     query = select(
         _A.job_id, _A.name, _A.owner, _A.node_id, _A.state, _A.gpus, _A.cpu_centi, _A.memory_bytes, _A.queued_at,
         _A.placed_at, _A.freed_at, _A.timeout_s, _A.number, _RUN_S.label("run_s"),
+        _A.gpu_measured_share, _A.gpu_busy_share, _A.gpu_idle_share,
         case((_A.placed_at < span.from_at, span.from_at), else_=_A.placed_at).label("start_at"),
         # The clock may have been set back: nothing ends before it began.
         case((end > span.to_at, span.to_at), (end < _A.placed_at, _A.placed_at), else_=end).label("end_at"),
@@ -209,8 +216,10 @@ def _sums(held: FromClause) -> dict[str, Label[Any]]:
     known = and_(ended, c.state.in_(_OF_THEMSELVES), c.run_s >= 0)
     # The seconds that it took to kill it are not booked.
     used_s = case((c.run_s > c.timeout_s, c.timeout_s), else_=c.run_s)
+    gpu_s = c.gpus * seconds
+    failed = c.state.in_(_FAILED)
     sums = {
-        "gpu_s": func.sum(c.gpus * seconds),
+        "gpu_s": func.sum(gpu_s),
         "cpu_s": func.sum(c.cpu_centi * seconds) / 100.0,
         "memory_byte_s": func.sum(c.memory_bytes * seconds),
         "attempts": func.count(),
@@ -221,6 +230,11 @@ def _sums(held: FromClause) -> dict[str, Label[Any]]:
         "timed_out": _sum_if(and_(ended, c.state == AttemptState.TIMED_OUT.value), 1),
         "booked_gpu_s": _sum_if(known, c.gpus * c.timeout_s),
         "used_gpu_s": _sum_if(known, c.gpus * used_s),
+        "measured_gpu_s": func.sum(gpu_s * c.gpu_measured_share),
+        "busy_gpu_s": func.sum(gpu_s * c.gpu_busy_share),
+        "idle_gpu_s": func.sum(gpu_s * c.gpu_idle_share),
+        "failed_gpu_s": _sum_if(failed, gpu_s),
+        "wasted_gpu_s": func.sum(case((failed, gpu_s), else_=gpu_s * c.gpu_idle_share)),
     }
     return {field.name: sums[field.name].label(field.name) for field in fields(UsageSums)}
 

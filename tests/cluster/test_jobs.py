@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headway.client import Refused
+from headway.client.samples import SampleClient
 from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 from tests.support.waiting import soon
 
@@ -89,6 +90,27 @@ def test_a_timeout_is_a_word_of_its_own(cluster: Cluster):
     assert states(done) == {"a": "TIMED_OUT"}
     assert done["tasks"][0]["reason"]["word"] == "timed_out"
     assert 1 <= done["tasks"][0]["attempts"][0]["phases"]["running_s"] < 60
+
+
+@pytest.mark.slow
+def test_what_an_attempt_uses_is_seen_while_it_runs_and_after(cluster: Cluster):
+    job_id = str(cluster.client.submit(a_job(scripted_task(run_s=4)))["id"])
+    samples = SampleClient(cluster.client, job_id, "a")
+    soon(lambda: cluster.client.task(job_id, "a")["attempt"], within_s=30, what="its attempt")
+    live = soon(lambda: (seen := samples.points())["samples"] and seen, within_s=30, what="a sample of a live attempt")
+    assert not live["ended"]
+
+    cluster.client.wait(job_id, timeout_s=60)
+    after = soon(lambda: (seen := samples.points())["ended"] and seen["samples"] >= 3 and seen, within_s=30, what="all")
+
+    assert (after["sentence"], after["lost"]) == ("", 0)
+    assert after["at"][: len(live["at"])] == live["at"]
+    (attempt,) = cluster.client.task(job_id, "a")["attempts"]
+    assert attempt["use"]["cpu_s"] == after["use"]["cpu_s"] > 0
+    assert [row["resource"] for row in after["efficiency"]["rows"]][:2] == ["time", "cpus"]
+    table = io.BytesIO()
+    samples.write("csv", table)
+    assert len(table.getvalue().splitlines()) == 1 + after["samples"]
 
 
 def test_waiting_time_is_not_run_time(cluster: Cluster):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 from pydantic import BaseModel
 
@@ -239,8 +240,9 @@ class FakeNodes(ResourceManagerServicer):
     def __init__(self) -> None:
         self.nodes: dict[str, rm.Node] = {}
         self.changes: asyncio.Queue[rm.NodesChanged] = asyncio.Queue()
-        self.asked: list[rm.SetAdmissionRequest] = []
+        self.asked: list[Any] = []
         self.returned: list[rm.ReturnGpuRequest] = []
+        self.usage: rm.GetNodeUsageReply | None = None  # what a machine used; None: one point
 
     def put(self, node_id: str = "node-1", **status: Any) -> rm.Node:
         """A healthy node with two GPUs."""
@@ -262,6 +264,9 @@ class FakeNodes(ResourceManagerServicer):
         return rm.ListNodesReply(nodes=[n for n in self.nodes.values() if request.node_id in ("", n.id)])
 
     async def GetNodeUsage(self, request: rm.GetNodeUsageRequest, context: Any) -> rm.GetNodeUsageReply:
+        self.asked.append(request)
+        if self.usage is not None:
+            return self.usage
         return rm.GetNodeUsageReply(points=[rm.UsagePoint(at=request.since, cpu_used=0.5, live_attempts=1)])
 
     async def SetAdmission(self, request: rm.SetAdmissionRequest, context: Any) -> rm.SetAdmissionReply:
@@ -290,6 +295,8 @@ class FakeWorker(WorkerServicer):
 
     def __init__(self) -> None:
         self.logs: dict[tuple[str, str, int, str], bytearray] = {}
+        self.samples: dict[tuple[str, str], bytearray] = {}
+        self.older = False  # it knows no samples
         self.ended: set[tuple[str, str, int]] = set()
         self.grown = asyncio.Condition()
         self.break_after: int | None = None
@@ -307,6 +314,28 @@ class FakeWorker(WorkerServicer):
         async with self.grown:
             self.ended.add((job_id, task, number))
             self.grown.notify_all()
+
+    async def measure(self, job_id: str, task: str, data: bytes) -> None:
+        """Bytes of its samples."""
+        async with self.grown:
+            self.samples.setdefault((job_id, task), bytearray()).extend(data)
+            self.grown.notify_all()
+
+    async def ReadSamples(self, request: wk.ReadSamplesRequest, context: Any) -> AsyncIterator[wk.SamplesChunk]:
+        if self.older:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        task, at = request.attempt.task, request.offset
+        kept = self.samples.get((task.job_id, task.name))
+        if kept is None:
+            raise NotFound("Nothing was measured.")
+        while True:
+            data, ended = bytes(kept[at:]), (task.job_id, task.name, request.attempt.number) in self.ended
+            yield wk.SamplesChunk(data=data, offset=at, ended=ended)
+            at += len(data)
+            if ended or not request.follow:
+                return
+            async with self.grown:
+                await self.grown.wait()
 
     async def ReadLog(self, request: wk.ReadLogRequest, context: Any) -> AsyncIterator[wk.LogChunk]:
         self.requests.append(request)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli.main import cli
 from headway.clock import SystemClock
+from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import AttemptState
 from headway.store import Database
 from task_manager.answers.usage_queries import UsageQueries
@@ -81,7 +82,8 @@ async def test_sums_of_all_for_all(rig: Rig, db: Database) -> None:
         "key": "ann", "job_name": None, "owner": None, "gpu_hours": 6.0, "cpu_hours": 4.5,
         "memory_gib_hours": 4.5, "attempts": 2, "tasks": 2, "started": 2,
         "mean_wait_s": pytest.approx(30.06, abs=0.01), "ended": 2, "timed_out": 1, "booked_gpu_hours": 6.0,
-        "used_gpu_hours": 6.0, "booked_used": 1.0,
+        "used_gpu_hours": 6.0, "booked_used": 1.0, "measured_gpu_hours": 0.0, "mean_gpu_utilisation": None,
+        "idle_gpu_hours": 0.0, "failed_gpu_hours": 6.0, "wasted_gpu_hours": 6.0,
     }  # fmt: skip
     assert (found["total"]["attempts"], found["total"]["tasks"], found["rows_in_all"]) == (4, 3, 2)
     # What was lost is no measure of timeouts.
@@ -158,6 +160,55 @@ async def test_what_is_no_question(rig: Rig, params: dict[str, str], pointer: st
         assert want in problem["detail"]
         if pointer is not None:
             assert [one["pointer"] for one in problem["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("params", "want"),
+    [
+        ({"daily": "true"}, "`daily` goes with `format=csv`"),
+        ({"daily": "true", "format": "csv", "by": "day"}, "a row for each day already"),
+        ({"daily": "true", "format": "csv", "from": "1990-01-01"}, "for 400 of them at most"),
+        ({"format": "xlsx"}, "`format`"),
+        ({"format": "csv", "from": "yesterday"}, "is no date"),
+    ],
+)
+async def test_what_no_csv_can_tell(rig: Rig, params: dict[str, str], want: str) -> None:
+    ann = await rig.client("ann")
+    answer = await ann.get("/usage", params=params)
+    assert answer.status_code == 400
+    assert want in answer.json()["detail"]
+
+
+async def test_sums_as_csv_and_of_each_day(rig: Rig, db: Database) -> None:
+    await some_past(db)
+    idle = a_task("idle", gpus=2, job="j0000000000000004", owner="cy")
+    use = tm.AttemptUse(
+        gpus=[tm.GpuUse(uuid=f"GPU-{i}", measured_s=H, mean_utilisation=0.25, idle_s=H / 2) for i in range(2)]
+    )
+    await keep(db, [idle], [an_attempt(idle, at=NOON, to=NOON + 2 * H, use=use.SerializeToString())])
+    ann = await rig.client("ann")
+
+    async def rows(**params: str) -> list[dict[str, str]]:
+        return _rows(await ann.get("/usage", params=SPAN | {"format": "csv"} | params))
+
+    by_user = {row["user"]: row for row in await rows()}
+    assert list(by_user) == ["bo", "ann", "cy"]
+    cy = by_user["cy"]
+    assert [cy[f"{name}_gpu_hours"] for name in ("wasted", "failed", "idle", "measured")] == ["1", "0", "1", "2"]
+    assert (cy["gpu_hours"], cy["mean_gpu_utilisation"], cy["attempts"]) == ("4", "0.25", "1")
+    assert (by_user["bo"]["failed_gpu_hours"], by_user["bo"]["mean_gpu_utilisation"]) == ("2", "")
+    daily = await rows(daily="true")
+    assert [(row["day"], row["user"], row["gpu_hours"]) for row in daily] == [
+        ("2026-03-10", "bo", "10"), ("2026-03-10", "cy", "4"), ("2026-03-10", "ann", "2"), ("2026-03-11", "ann", "4"),
+    ]  # fmt: skip
+    jobs = await rows(by="job", user="me")
+    assert [(row["job"], row["job_name"], row["owner"]) for row in jobs] == [
+        ("j0000000000000001", "'=night, \"run\"", "ann"), ("j0000000000000002", "digits", "ann"),
+    ]  # fmt: skip
+    groups = await rows(by="group", daily="true")
+    assert [(row["day"], row["group"], row["gpu_hours"]) for row in groups] == [
+        ("2026-03-10", "", "16"), ("2026-03-11", "", "4"),
+    ]  # fmt: skip
 
 
 async def test_a_bare_number_is_one_of_days(rig: Rig) -> None:
@@ -255,6 +306,8 @@ async def test_usage_as_people_read_it(rig: Rig, db: Database) -> None:
     assert "tasks                  2, in 2 attempts" in said
     assert "killed at the timeout  1 of 2 that ended" in said
     assert "booked time used       100 % of 6.000 GPU hours" in said
+    assert "GPU hours wasted       6.000 (failed 6.000)" in said
+    assert "mean GPU utilisation   -" in said
     said = (await run(rig, "cy", "usage", *span, "--by", "user")).stdout
     assert said.splitlines()[0].startswith("everybody, ")
     assert [line.split()[0] for line in said.splitlines()[2:]] == ["bo", "ann", "total"]
@@ -263,9 +316,22 @@ async def test_usage_as_people_read_it(rig: Rig, db: Database) -> None:
     assert "nothing ran" in (await run(rig, "cy", "usage", *span)).stdout
     for words in (
         ("--from", "7"), ("--from", "1d", "--to", "2d"), ("--all", "--user", "bo"), ("--by", "week"),
-        ("--trace", "-", "--by", "day"), ("--trace", "-", "-o", "json"), ("--trace", "-", "-n", "5"),
+        ("--csv", "-", "-n", "5"), ("--csv", "-", "-o", "json"), ("--csv", "-", "--trace", "-"), ("--daily",),
+        ("--csv", "-", "--daily", "--by", "day"), ("--trace", "-", "--by", "day"), ("--trace", "-", "-o", "json"),
+        ("--trace", "-", "-n", "5"),
     ):  # fmt: skip
         assert (await run(rig, "ann", "usage", *words)).exit_code == 2, words
+
+
+async def test_usage_as_a_file_for_spreadsheets(rig: Rig, db: Database, tmp_path: Path) -> None:
+    await some_past(db)
+    target, span = tmp_path / "usage.csv", ("--from", "2026-03-10", "--to", "2026-03-12")
+    done = await run(rig, "ann", "usage", *span, "--by", "user", "--daily", "--csv", str(target))
+    assert done.stderr == f"{target}: 3 rows\n"
+    found = [(row["day"], row["user"]) for row in csv.DictReader(target.open(newline=""))]
+    assert found == [("2026-03-10", "bo"), ("2026-03-10", "ann"), ("2026-03-11", "ann")]
+    own = (await run(rig, "ann", "usage", *span, "--csv", "-")).stdout
+    assert [row["user"] for row in csv.DictReader(io.StringIO(own))] == ["ann"]
 
 
 def left_over(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from ..logs.copier import LogCopier
 from ..machine.mount import SharedMount
 from ..model import AttemptRecord, EndDecision, LaunchAttempt
 from ..ports import Runtime
+from ..sampling.sampler import Sampler
 from ..store import WorkerStore
 from .late_reporter import LateReporter
 from .leases import Lease
@@ -94,5 +95,6 @@ class ExecutorContext:
     clock: Clock
     limits: ExecutorLimits
     lease: Lease | None = None  # by the last answered heartbeat of this life; None: there was none yet
+    sampler: Sampler | None = None  # None: only in tests of single rules
     on_engine_trouble: Callable[[], None] = lambda: None
     gpus: AttemptGpusWatch = field(default_factory=NoGpusWatch)

@@ -162,6 +162,8 @@ def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = N
         case StopWord.DISK_FULL:
             detail = evidence.stop_detail or f"The disk of {evidence.node} was full."
             return EndReason(EndWord.DISK_FULL, exit_code, signal, detail)
+        case StopWord.GPU_IDLE:
+            return EndReason(EndWord.GPU_IDLE, exit_code, signal, evidence.stop_detail)
         case StopWord.KILLED_OUTSIDE:
             return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
         case StopWord.PLATFORM:

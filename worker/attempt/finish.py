@@ -19,6 +19,7 @@ from ..box import EndRecord, Stream
 from ..logs.copier import CopyJob
 from ..model import AttemptRecord, AttemptStage, EndDecision, LaunchAttempt
 from ..ports import EngineUnavailable
+from ..sampling.sampler import Measured
 from . import late_sentences
 from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
@@ -71,6 +72,10 @@ class AttemptFinish:
         """Copy the logs to the mount if that is quick, store the end on disk, then report it."""
         context, record = self._context, self._record
         now = context.clock.now()
+        measured = Measured()
+        if context.sampler is not None:
+            # First: what its GPUs do from now on is not its own.
+            measured = await context.sampler.finish(record.attempt, self._launch.gpu_uuids)
         times = record.times
         if end is not None and end.started_wall_ns is not None:
             times = replace(times, ended_at=end.ended_wall_ns / _NS, run_s=end.run_ns / _NS)
@@ -102,7 +107,8 @@ class AttemptFinish:
             at=now,
             generation=self._launch.generation,
             decision=decision,
-            peak_memory_bytes=end.peak_memory_bytes if end else None,
+            peak_memory_bytes=end.peak_memory_bytes if end else measured.peak_memory_bytes,
+            use=measured.use,
             stdout_bytes=end.stdout_bytes if end else 0,
             stderr_bytes=end.stderr_bytes if end else 0,
             dropped_bytes=end.dropped_bytes if end else 0,
@@ -146,6 +152,8 @@ class AttemptFinish:
                 works.create_task(self._copy_logs())
         else:
             await self._copy_logs()
+        if context.sampler is not None:
+            await context.sampler.copied(record.attempt)
         # Only the memory stays that the attempt was here.
         record.stage = AttemptStage.DONE
         record.launch, record.platform_log, record.end_report = b"", b"", None

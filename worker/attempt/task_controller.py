@@ -19,6 +19,9 @@ from .. import wire
 from ..box import StopWord
 from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, ExtendAttempt, LaunchAttempt
 from ..ports import ContainerState, EngineUnavailable
+from ..sampling import idle_rule
+from ..sampling.idle_rule import IdleMode, IdleRule, IdleStep
+from ..sampling.sampler import IdleNews, Watched
 from .context import ExecutorContext
 from .late_work import tell_late_warnings
 from .launch_verdict import RefuseLaunch, verdict
@@ -201,6 +204,32 @@ class TaskController:
         record.stop_detail = sentence
         with contextlib.suppress(HeadwayError):  # the stop is under way; perhaps this disk is the full one
             await self.stop([(attempt, StopWord.DISK_FULL)])
+
+    def watched(self) -> list[Watched]:
+        """Attempts whose process runs, for their samples."""
+        found = []
+        for executor in self._executors.values():
+            record = executor.record
+            started_at = record.times.process_started_at
+            if record.stage is AttemptStage.LIVE and started_at is not None:
+                found.append(Watched(record.attempt, started_at, executor.launch.gpu_uuids))
+        return found
+
+    async def on_idle(self, rule: IdleRule, news: IdleNews) -> None:
+        """An attempt's GPUs have been idle for long: warn its owner, or end it, as the rule says."""
+        executor = self._executors.get(news.attempt)
+        record = executor.record if executor is not None else None
+        if executor is None or record is None or record.stage is not AttemptStage.LIVE or record.stop is not None:
+            return
+        log.info("attempt.gpus_idle", attempt=str(news.attempt), step=news.step.name.lower(), idle_s=news.idle_s)
+        if news.step is not IdleStep.OVER:
+            executor.warn(idle_rule.warning_sentence(rule, news.gpus, news.idle_s))
+        elif rule.mode is IdleMode.DRY_RUN:
+            executor.warn(idle_rule.would_end_sentence(rule, news.gpus, news.idle_s))
+        elif rule.mode is IdleMode.ON:
+            record.stop_detail = idle_rule.end_sentence(rule, news.gpus, news.idle_s)
+            with contextlib.suppress(HeadwayError):  # the stop is under way
+                await self.stop([(news.attempt, StopWord.GPU_IDLE)])
 
     async def end_for_gpus(self, attempt: AttemptId) -> None:
         """End an attempt whose cards are gone. Its record says so already, and so will its end."""

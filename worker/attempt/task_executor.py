@@ -65,6 +65,7 @@ class TaskExecutor:
         self._local_image: LocalImage | None = None  # not known after a restart of the Worker
         self._waits_for_lease = False
         self._rebooted = False  # its box is of another boot
+        self._notice = ""  # its owner was told last; in all reports, since a newer one replaces one that waits
         self._look_again = False  # soon, though nobody nudges
         self._alarm: Alarm | None = None
         self._container = AttemptContainer(context, record.attempt, self._changed, self._log_line)
@@ -99,6 +100,12 @@ class TaskExecutor:
             self._cancelled_by_stop = True
             self._task.cancel()
         self._changed.set()
+
+    def warn(self, sentence: str) -> None:
+        """Tell its owner something about the running attempt: in its platform log, and as a job event."""
+        self._log_line(f"Warning: {sentence}")
+        self._notice = sentence
+        self._report(AttemptEventKind.PROCESS_STARTED)
 
     def extend(self, order: ExtendAttempt) -> bool:
         """Let it run longer. False: there is nothing to do. True: the caller stores the record, then nudges."""
@@ -540,6 +547,7 @@ class TaskExecutor:
             incarnation=context.incarnation,
             at=context.clock.now(),
             generation=self.launch.generation,
+            notice=self._notice,
         )
         context.reports.submit(record.attempt, report)
 

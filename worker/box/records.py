@@ -35,6 +35,7 @@ class StopWord(enum.StrEnum):
     SUPERSEDED = "superseded"
     SHUTDOWN = "shutdown"
     DISK_FULL = "disk_full"
+    GPU_IDLE = "gpu_idle"
     PLATFORM = "platform"
     KILLED_OUTSIDE = "killed_outside"
 

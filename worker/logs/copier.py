@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +104,15 @@ class LogCopier:
             job = self._jobs[attempt] = CopyJob(attempt, target, spools, index=index)
             if spools:
                 self._wake.set()
+        return job
+
+    def begin_files(self, attempt: AttemptId, target: Path, files: Mapping[str, Path]) -> CopyJob:
+        """Copy these growing files from now on, under their names. They stay whole on the local disk. Safe twice."""
+        job = self._jobs.get(attempt)
+        if job is None:
+            spools = {name: SpoolCopy(source, target / name, punch=False) for name, source in files.items()}
+            job = self._jobs[attempt] = CopyJob(attempt, target, spools, platform_log_copied=0)
+            self._wake.set()
         return job
 
     def get(self, attempt: AttemptId) -> CopyJob | None:

@@ -74,6 +74,9 @@ class OfferedGpus:
             {uuid: others for uuid, (_, others) in split.items() if others},
         )
 
+    async def sample(self, uuids: Collection[str]) -> Mapping[str, GpuReading]:
+        return await self._inner.sample(uuids)
+
     async def open(self, journal: GpuJournal) -> None:
         if isinstance(self._inner, WatchedGpus):
             await self._inner.open(journal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from headway.clock import Clock, SystemClock
@@ -78,6 +78,17 @@ class SimulatedGpus:
         if found.problem:
             return GpuReturnAnswer(False, f"{uuid} stays out. {found.problem}")
         return self._quarantine.give_back(uuid, gone=gone)
+
+    async def sample(self, uuids: Collection[str]) -> Mapping[str, GpuReading]:
+        # They belong to running attempts. Nothing is judged here: what the script does to them, ``read`` finds.
+        self._ours = frozenset((*self._ours, *uuids))
+        at_s = self._clock.monotonic() - self._began_s
+        plots = {card.uuid: self._script.gpu(card.index, at_s) for card in self._cards}
+        self._pass_time(at_s, plots)
+        if self._script.hangs(at_s):
+            return {}
+        there = [card for card in self._cards if not (plots[card.uuid].vanished or plots[card.uuid].lost)]
+        return {card.uuid: self._reading(card, plots[card.uuid]) for card in there if card.uuid in uuids}
 
     async def close(self) -> None:
         pass

@@ -22,8 +22,9 @@ from headway.logs import get_logger
 
 from .. import box as boxes
 from ..box import Box, BoxStanding, LaunchSpec, StopWord, Stream
+from ..machine.cgroups import ContainerGroup, Hierarchies, counters_of, group_of
 from ..model import attempt_of_folder
-from ..ports import AttemptProgress, StartOrder
+from ..ports import AttemptProgress, ContainerCounters, StartOrder
 
 log = get_logger(__name__)
 
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 _KILL_S = 10.0  # for the kernel to end all processes of a container
 _WATCHED = ("started", "taken", "end")
+_LOOK_OFTEN = 10  # so often, one look after the other, for a launcher's process; then at each 60th call
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ class BoxedRuntime:
         # Threads of their own: an engine that hangs must never delay the renewal of a lease.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="box")
         self._laying_out: dict[AttemptId, int | None] = {}  # the newest lease of boxes that are being made
+        self._hierarchies: Hierarchies | None = None
+        self._groups: dict[AttemptId, ContainerGroup] = {}
+        self._looks: dict[AttemptId, int] = {}  # for a launcher's process, in vain
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         self._watch.open(on_change)
@@ -226,6 +231,8 @@ class BoxedRuntime:
     async def remove_box(self, attempt: AttemptId) -> None:
         """Remove the box from the disk. Safe twice."""
         self.unwatch(attempt)
+        self._groups.pop(attempt, None)
+        self._looks.pop(attempt, None)
         folder = self._attempts_dir / attempt.folder
 
         def remove() -> None:
@@ -235,6 +242,29 @@ class BoxedRuntime:
                 log.warning("box.not_removed", attempt=str(attempt), reason=str(error))
 
         await self._in_thread(remove)
+
+    def counters(self, attempt: AttemptId) -> ContainerCounters | None:
+        group = self._groups.get(attempt) or self._find_group(attempt)
+        found = None if group is None else counters_of(group)
+        if found is None:
+            self._groups.pop(attempt, None)
+        return found
+
+    def _find_group(self, attempt: AttemptId) -> ContainerGroup | None:
+        """By the launcher, which is the container's first process and holds the box's lock."""
+        looks = self._looks[attempt] = self._looks.get(attempt, 0) + 1
+        if looks > _LOOK_OFTEN and looks % 60:
+            return None
+        pid = boxes.holder(self.box(attempt))
+        if pid is None:
+            return None
+        if self._hierarchies is None:
+            self._hierarchies = Hierarchies.of_machine()
+        group = group_of(pid, self._hierarchies)
+        if group is not None:
+            self._groups[attempt] = group
+            self._looks.pop(attempt, None)
+        return group
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         return self.box(attempt).spool(stream)

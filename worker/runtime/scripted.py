@@ -31,6 +31,7 @@ from ..machine.simulated_gpus import SimulatedGpus
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
     AttemptProgress,
+    ContainerCounters,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
@@ -44,7 +45,7 @@ from ..ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at, ordered_at
+from .scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at, made_up_counters, ordered_at
 from .setup import RuntimeParts, RuntimeSetup
 
 log = get_logger(__name__)
@@ -175,6 +176,8 @@ class ScriptedRuntime:
             timeout_ms=order.spec.timeout_ms,
             grace_ms=order.spec.grace_ms,
             lease_grace_ms=order.spec.lease_grace_ms,
+            cpus_centi=order.cpus_centi,
+            memory_bytes=order.memory_bytes,
         )
         try:
             if script.output or script.errors:
@@ -311,6 +314,12 @@ class ScriptedRuntime:
     async def images(self) -> Sequence[EngineImage]:
         return []
 
+    def counters(self, attempt: AttemptId) -> ContainerCounters | None:
+        live = self._live.get(attempt)
+        if live is None or live.frozen is not None:
+            return None
+        return made_up_counters(live.run, self._now_ns())
+
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         live = self._live.get(attempt)
         if live is not None and not (live.run.script.output or live.run.script.errors):
@@ -438,6 +447,7 @@ def _start_line(attempt: AttemptId, run: ScriptedRun, lease_until_ns: int | None
         "err": len(script.errors),
         "deaf": script.ignores_term,
         "oom": script.out_of_memory,
+        "asks": [run.cpus_centi, run.memory_bytes],
     }
 
 
@@ -452,7 +462,8 @@ def _run_of(line: Mapping[str, Any]) -> ScriptedRun:
         ignores_term=line["deaf"],
         out_of_memory=line["oom"],
     )
-    return ScriptedRun(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms)
+    asks = line.get("asks", ())  # an older journal has none
+    return ScriptedRun(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms, *asks)
 
 
 def _architecture() -> str:

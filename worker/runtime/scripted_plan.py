@@ -13,6 +13,7 @@ Everything is computed from stored instants, so a restarted Worker decides the s
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from headway.errors import InvalidInput
 from headway.model.reasons import EndWord
 
 from ..box import BoxEnd, EndRecord, StopWord
+from ..ports import ContainerCounters
 
 PREFIX = "HEADWAY_SCRIPTED_"
 _NS = 1_000_000_000
 _MS = 1_000_000
+_WAVE_S = 60.0
 _YES = frozenset({"1", "true", "yes", "on"})
 
 
@@ -93,6 +96,8 @@ class ScriptedRun:
     timeout_ms: int
     grace_ms: int
     lease_grace_ms: int
+    cpus_centi: int = 100
+    memory_bytes: int = 1 << 30
 
 
 def ends_at(
@@ -113,6 +118,25 @@ def ends_at(
         return natural, _record(run, natural, reason, word=word, exit_code=run.script.exit_code)
     killed_at = term_at + grace
     return killed_at, _record(run, killed_at, reason, word=word, signal_number=signal.SIGKILL)
+
+
+def made_up_counters(run: ScriptedRun, now_ns: int) -> ContainerCounters:
+    """What a real container might have used by now, so that rehearsals have something to show.
+
+    Its CPUs are used to two thirds, a quarter more and less over a minute. Its memory fills to two thirds in minutes.
+    """
+    ran_s = max(0.0, (now_ns - run.boot_ns) / _NS)
+    turn = 2 * math.pi / _WAVE_S
+    memory = run.memory_bytes * (0.66 - 0.5 * math.exp(-ran_s / 100))
+    return ContainerCounters(
+        cpu_s=run.cpus_centi / 100 * (0.66 * ran_s + 0.25 / turn * (1 - math.cos(turn * ran_s))),
+        memory_bytes=round(memory),
+        peak_memory_bytes=round(memory),
+        disk_read_bytes=round(40e6 * (1 - math.exp(-ran_s / 20))),
+        disk_written_bytes=round(2e5 * ran_s),
+        network_received_bytes=round(5e4 * ran_s),
+        network_sent_bytes=round(1e4 * ran_s),
+    )
 
 
 def ordered_at(run: ScriptedRun, stop: ScriptedStop | None = None, lease_until_ns: int | None = None) -> int:

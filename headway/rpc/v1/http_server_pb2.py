@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from headway.rpc.v1 import common_pb2 as headway_dot_rpc_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headway/rpc/v1/http_server.proto\x12\x0eheadway.rpc.v1\x1a\x1bheadway/rpc/v1/common.proto\"\xdd\x01\n\x08JobEvent\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12\r\n\x05owner\x18\x04 \x01(\t\x12\x10\n\x08job_name\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\r\x12\r\n\x05state\x18\t \x01(\t\x12)\n\x06reason\x18\n \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\n\n\x02\x62y\x18\x0b \x01(\t\x12\r\n\x05tasks\x18\x0c \x01(\x04\"[\n\rJobEventBatch\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12(\n\x06\x65vents\x18\x03 \x03(\x0b\x32\x18.headway.rpc.v1.JobEvent\"t\n\x15\x41pplyJobEventsRequest\x12.\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x1d.headway.rpc.v1.JobEventBatch\x12+\n\x04told\x18\x02 \x01(\x0b\x32\x1d.headway.rpc.v1.JobEventBatch\"\'\n\x13\x41pplyJobEventsReply\x12\x10\n\x08last_seq\x18\x01 \x01(\x04\"\"\n\x12ResolveUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"M\n\x10ResolveUserReply\x12(\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Account\x12\x0f\n\x07\x65nabled\x18\x02 \x01(\x08\"4\n\x13ResolveImageRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63\x63ount\x18\x02 \x01(\t\"\xac\x01\n\x11ResolveImageReply\x12+\n\x06source\x18\x01 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x03(\t\x12\x14\n\x0c\x61rchitecture\x18\x04 \x01(\t\x12\x14\n\x0crequire_cuda\x18\x05 \x01(\t\x12\r\n\x05\x62ytes\x18\x06 \x01(\x04\x12\x10\n\x08sentence\x18\x07 \x01(\t\"*\n\x17RemoveJobFoldersRequest\x12\x0f\n\x07job_ids\x18\x01 \x03(\t\"%\n\x15RemoveJobFoldersReply\x12\x0c\n\x04gone\x18\x01 \x03(\t\";\n\x16GetRegistryAuthRequest\x12\x0f\n\x07\x61\x63\x63ount\x18\x01 \x01(\t\x12\x10\n\x08registry\x18\x02 \x01(\t\":\n\x14GetRegistryAuthReply\x12\x10\n\x08username\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t2\xdc\x03\n\nHttpServer\x12S\n\x0bResolveUser\x12\".headway.rpc.v1.ResolveUserRequest\x1a .headway.rpc.v1.ResolveUserReply\x12V\n\x0cResolveImage\x12#.headway.rpc.v1.ResolveImageRequest\x1a!.headway.rpc.v1.ResolveImageReply\x12_\n\x0fGetRegistryAuth\x12&.headway.rpc.v1.GetRegistryAuthRequest\x1a$.headway.rpc.v1.GetRegistryAuthReply\x12\x62\n\x10RemoveJobFolders\x12\'.headway.rpc.v1.RemoveJobFoldersRequest\x1a%.headway.rpc.v1.RemoveJobFoldersReply\x12\\\n\x0e\x41pplyJobEvents\x12%.headway.rpc.v1.ApplyJobEventsRequest\x1a#.headway.rpc.v1.ApplyJobEventsReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headway/rpc/v1/http_server.proto\x12\x0eheadway.rpc.v1\x1a\x1bheadway/rpc/v1/common.proto\"\xef\x01\n\x08JobEvent\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12\r\n\x05owner\x18\x04 \x01(\t\x12\x10\n\x08job_name\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\r\x12\r\n\x05state\x18\t \x01(\t\x12)\n\x06reason\x18\n \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\n\n\x02\x62y\x18\x0b \x01(\t\x12\r\n\x05tasks\x18\x0c \x01(\x04\x12\x10\n\x08sentence\x18\r \x01(\t\"[\n\rJobEventBatch\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12(\n\x06\x65vents\x18\x03 \x03(\x0b\x32\x18.headway.rpc.v1.JobEvent\"t\n\x15\x41pplyJobEventsRequest\x12.\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x1d.headway.rpc.v1.JobEventBatch\x12+\n\x04told\x18\x02 \x01(\x0b\x32\x1d.headway.rpc.v1.JobEventBatch\"\'\n\x13\x41pplyJobEventsReply\x12\x10\n\x08last_seq\x18\x01 \x01(\x04\"\"\n\x12ResolveUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"M\n\x10ResolveUserReply\x12(\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Account\x12\x0f\n\x07\x65nabled\x18\x02 \x01(\x08\"4\n\x13ResolveImageRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63\x63ount\x18\x02 \x01(\t\"\xac\x01\n\x11ResolveImageReply\x12+\n\x06source\x18\x01 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x03(\t\x12\x14\n\x0c\x61rchitecture\x18\x04 \x01(\t\x12\x14\n\x0crequire_cuda\x18\x05 \x01(\t\x12\r\n\x05\x62ytes\x18\x06 \x01(\x04\x12\x10\n\x08sentence\x18\x07 \x01(\t\"*\n\x17RemoveJobFoldersRequest\x12\x0f\n\x07job_ids\x18\x01 \x03(\t\"%\n\x15RemoveJobFoldersReply\x12\x0c\n\x04gone\x18\x01 \x03(\t\";\n\x16GetRegistryAuthRequest\x12\x0f\n\x07\x61\x63\x63ount\x18\x01 \x01(\t\x12\x10\n\x08registry\x18\x02 \x01(\t\":\n\x14GetRegistryAuthReply\x12\x10\n\x08username\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t2\xdc\x03\n\nHttpServer\x12S\n\x0bResolveUser\x12\".headway.rpc.v1.ResolveUserRequest\x1a .headway.rpc.v1.ResolveUserReply\x12V\n\x0cResolveImage\x12#.headway.rpc.v1.ResolveImageRequest\x1a!.headway.rpc.v1.ResolveImageReply\x12_\n\x0fGetRegistryAuth\x12&.headway.rpc.v1.GetRegistryAuthRequest\x1a$.headway.rpc.v1.GetRegistryAuthReply\x12\x62\n\x10RemoveJobFolders\x12\'.headway.rpc.v1.RemoveJobFoldersRequest\x1a%.headway.rpc.v1.RemoveJobFoldersReply\x12\\\n\x0e\x41pplyJobEvents\x12%.headway.rpc.v1.ApplyJobEventsRequest\x1a#.headway.rpc.v1.ApplyJobEventsReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,29 +33,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.rpc.v1.http_server_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_JOBEVENT']._serialized_start=82
-  _globals['_JOBEVENT']._serialized_end=303
-  _globals['_JOBEVENTBATCH']._serialized_start=305
-  _globals['_JOBEVENTBATCH']._serialized_end=396
-  _globals['_APPLYJOBEVENTSREQUEST']._serialized_start=398
-  _globals['_APPLYJOBEVENTSREQUEST']._serialized_end=514
-  _globals['_APPLYJOBEVENTSREPLY']._serialized_start=516
-  _globals['_APPLYJOBEVENTSREPLY']._serialized_end=555
-  _globals['_RESOLVEUSERREQUEST']._serialized_start=557
-  _globals['_RESOLVEUSERREQUEST']._serialized_end=591
-  _globals['_RESOLVEUSERREPLY']._serialized_start=593
-  _globals['_RESOLVEUSERREPLY']._serialized_end=670
-  _globals['_RESOLVEIMAGEREQUEST']._serialized_start=672
-  _globals['_RESOLVEIMAGEREQUEST']._serialized_end=724
-  _globals['_RESOLVEIMAGEREPLY']._serialized_start=727
-  _globals['_RESOLVEIMAGEREPLY']._serialized_end=899
-  _globals['_REMOVEJOBFOLDERSREQUEST']._serialized_start=901
-  _globals['_REMOVEJOBFOLDERSREQUEST']._serialized_end=943
-  _globals['_REMOVEJOBFOLDERSREPLY']._serialized_start=945
-  _globals['_REMOVEJOBFOLDERSREPLY']._serialized_end=982
-  _globals['_GETREGISTRYAUTHREQUEST']._serialized_start=984
-  _globals['_GETREGISTRYAUTHREQUEST']._serialized_end=1043
-  _globals['_GETREGISTRYAUTHREPLY']._serialized_start=1045
-  _globals['_GETREGISTRYAUTHREPLY']._serialized_end=1103
-  _globals['_HTTPSERVER']._serialized_start=1106
-  _globals['_HTTPSERVER']._serialized_end=1582
+  _globals['_JOBEVENT']._serialized_end=321
+  _globals['_JOBEVENTBATCH']._serialized_start=323
+  _globals['_JOBEVENTBATCH']._serialized_end=414
+  _globals['_APPLYJOBEVENTSREQUEST']._serialized_start=416
+  _globals['_APPLYJOBEVENTSREQUEST']._serialized_end=532
+  _globals['_APPLYJOBEVENTSREPLY']._serialized_start=534
+  _globals['_APPLYJOBEVENTSREPLY']._serialized_end=573
+  _globals['_RESOLVEUSERREQUEST']._serialized_start=575
+  _globals['_RESOLVEUSERREQUEST']._serialized_end=609
+  _globals['_RESOLVEUSERREPLY']._serialized_start=611
+  _globals['_RESOLVEUSERREPLY']._serialized_end=688
+  _globals['_RESOLVEIMAGEREQUEST']._serialized_start=690
+  _globals['_RESOLVEIMAGEREQUEST']._serialized_end=742
+  _globals['_RESOLVEIMAGEREPLY']._serialized_start=745
+  _globals['_RESOLVEIMAGEREPLY']._serialized_end=917
+  _globals['_REMOVEJOBFOLDERSREQUEST']._serialized_start=919
+  _globals['_REMOVEJOBFOLDERSREQUEST']._serialized_end=961
+  _globals['_REMOVEJOBFOLDERSREPLY']._serialized_start=963
+  _globals['_REMOVEJOBFOLDERSREPLY']._serialized_end=1000
+  _globals['_GETREGISTRYAUTHREQUEST']._serialized_start=1002
+  _globals['_GETREGISTRYAUTHREQUEST']._serialized_end=1061
+  _globals['_GETREGISTRYAUTHREPLY']._serialized_start=1063
+  _globals['_GETREGISTRYAUTHREPLY']._serialized_end=1121
+  _globals['_HTTPSERVER']._serialized_start=1124
+  _globals['_HTTPSERVER']._serialized_end=1600
 # @@protoc_insertion_point(module_scope)

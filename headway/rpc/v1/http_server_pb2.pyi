@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobEvent(_message.Message):
-    __slots__ = ("word", "at", "job_id", "owner", "job_name", "task", "generation", "attempt", "state", "reason", "by", "tasks")
+    __slots__ = ("word", "at", "job_id", "owner", "job_name", "task", "generation", "attempt", "state", "reason", "by", "tasks", "sentence")
     WORD_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class JobEvent(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
     word: str
     at: float
     job_id: str
@@ -33,7 +34,8 @@ class JobEvent(_message.Message):
     reason: _common_pb2.EndReason
     by: str
     tasks: int
-    def __init__(self, word: _Optional[str] = ..., at: _Optional[float] = ..., job_id: _Optional[str] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., task: _Optional[str] = ..., generation: _Optional[int] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., by: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+    sentence: str
+    def __init__(self, word: _Optional[str] = ..., at: _Optional[float] = ..., job_id: _Optional[str] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., task: _Optional[str] = ..., generation: _Optional[int] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., by: _Optional[str] = ..., tasks: _Optional[int] = ..., sentence: _Optional[str] = ...) -> None: ...
 
 class JobEventBatch(_message.Message):
     __slots__ = ("seq", "incarnation", "events")

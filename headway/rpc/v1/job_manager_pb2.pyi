@@ -339,7 +339,7 @@ class JobChange(_message.Message):
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskView, _Mapping]]] = ...) -> None: ...
 
 class TaskEvent(_message.Message):
-    __slots__ = ("task", "generation", "seq", "kind", "attempt", "at", "reason", "node_id", "process_started_at")
+    __slots__ = ("task", "generation", "seq", "kind", "attempt", "at", "reason", "node_id", "process_started_at", "notice")
     TASK_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -349,6 +349,7 @@ class TaskEvent(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     PROCESS_STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     task: _common_pb2.Task
     generation: int
     seq: int
@@ -358,7 +359,8 @@ class TaskEvent(_message.Message):
     reason: _common_pb2.EndReason
     node_id: str
     process_started_at: float
-    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., seq: _Optional[int] = ..., kind: _Optional[str] = ..., attempt: _Optional[int] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., node_id: _Optional[str] = ..., process_started_at: _Optional[float] = ...) -> None: ...
+    notice: str
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., seq: _Optional[int] = ..., kind: _Optional[str] = ..., attempt: _Optional[int] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., node_id: _Optional[str] = ..., process_started_at: _Optional[float] = ..., notice: _Optional[str] = ...) -> None: ...
 
 class ReportTaskEventsRequest(_message.Message):
     __slots__ = ("events",)

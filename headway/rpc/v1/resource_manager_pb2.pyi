@@ -254,26 +254,32 @@ class GetNodeUsageRequest(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., since: _Optional[float] = ..., until: _Optional[float] = ..., max_points: _Optional[int] = ...) -> None: ...
 
 class UsagePoint(_message.Message):
-    __slots__ = ("at", "cpu_used", "memory_used_bytes", "disk_free_bytes", "gpus", "live_attempts")
+    __slots__ = ("at", "cpu_used", "memory_used_bytes", "disk_free_bytes", "gpus", "live_attempts", "span_s", "peak")
     AT_FIELD_NUMBER: _ClassVar[int]
     CPU_USED_FIELD_NUMBER: _ClassVar[int]
     MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     LIVE_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SPAN_S_FIELD_NUMBER: _ClassVar[int]
+    PEAK_FIELD_NUMBER: _ClassVar[int]
     at: float
     cpu_used: float
     memory_used_bytes: int
     disk_free_bytes: int
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
     live_attempts: int
-    def __init__(self, at: _Optional[float] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., live_attempts: _Optional[int] = ...) -> None: ...
+    span_s: float
+    peak: UsagePoint
+    def __init__(self, at: _Optional[float] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., live_attempts: _Optional[int] = ..., span_s: _Optional[float] = ..., peak: _Optional[_Union[UsagePoint, _Mapping]] = ...) -> None: ...
 
 class GetNodeUsageReply(_message.Message):
-    __slots__ = ("points",)
+    __slots__ = ("points", "span_s")
     POINTS_FIELD_NUMBER: _ClassVar[int]
+    SPAN_S_FIELD_NUMBER: _ClassVar[int]
     points: _containers.RepeatedCompositeFieldContainer[UsagePoint]
-    def __init__(self, points: _Optional[_Iterable[_Union[UsagePoint, _Mapping]]] = ...) -> None: ...
+    span_s: float
+    def __init__(self, points: _Optional[_Iterable[_Union[UsagePoint, _Mapping]]] = ..., span_s: _Optional[float] = ...) -> None: ...
 
 class SetAdmissionRequest(_message.Message):
     __slots__ = ("node_id", "action", "note", "by")

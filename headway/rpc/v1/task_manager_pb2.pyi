@@ -274,7 +274,7 @@ class ExtendOrder(_message.Message):
     def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ...) -> None: ...
 
 class AttemptReport(_message.Message):
-    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation", "engine_away", "use")
+    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation", "engine_away", "use", "notice")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -298,6 +298,7 @@ class AttemptReport(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENGINE_AWAY_FIELD_NUMBER: _ClassVar[int]
     USE_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     node_id: str
     incarnation: int
@@ -321,7 +322,8 @@ class AttemptReport(_message.Message):
     generation: int
     engine_away: bool
     use: AttemptUse
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ...) -> None: ...
+    notice: str
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ..., engine_away: _Optional[bool] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ..., notice: _Optional[str] = ...) -> None: ...
 
 class AttemptUse(_message.Message):
     __slots__ = ("measured_s", "cpu_s", "disk_read_bytes", "disk_written_bytes", "network_received_bytes", "network_sent_bytes", "gpus")
@@ -897,7 +899,7 @@ class GetUsageRequest(_message.Message):
     def __init__(self, by: _Optional[str] = ..., from_at: _Optional[float] = ..., to_at: _Optional[float] = ..., owner: _Optional[str] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class UsageSums(_message.Message):
-    __slots__ = ("gpu_s", "cpu_s", "memory_byte_s", "attempts", "tasks", "started", "wait_s", "ended", "timed_out", "booked_gpu_s", "used_gpu_s")
+    __slots__ = ("gpu_s", "cpu_s", "memory_byte_s", "attempts", "tasks", "started", "wait_s", "ended", "timed_out", "booked_gpu_s", "used_gpu_s", "measured_gpu_s", "busy_gpu_s", "idle_gpu_s", "failed_gpu_s", "wasted_gpu_s")
     GPU_S_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTE_S_FIELD_NUMBER: _ClassVar[int]
@@ -909,6 +911,11 @@ class UsageSums(_message.Message):
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
     BOOKED_GPU_S_FIELD_NUMBER: _ClassVar[int]
     USED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    BUSY_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    IDLE_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    FAILED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    WASTED_GPU_S_FIELD_NUMBER: _ClassVar[int]
     gpu_s: float
     cpu_s: float
     memory_byte_s: float
@@ -920,7 +927,12 @@ class UsageSums(_message.Message):
     timed_out: int
     booked_gpu_s: float
     used_gpu_s: float
-    def __init__(self, gpu_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_byte_s: _Optional[float] = ..., attempts: _Optional[int] = ..., tasks: _Optional[int] = ..., started: _Optional[int] = ..., wait_s: _Optional[float] = ..., ended: _Optional[int] = ..., timed_out: _Optional[int] = ..., booked_gpu_s: _Optional[float] = ..., used_gpu_s: _Optional[float] = ...) -> None: ...
+    measured_gpu_s: float
+    busy_gpu_s: float
+    idle_gpu_s: float
+    failed_gpu_s: float
+    wasted_gpu_s: float
+    def __init__(self, gpu_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_byte_s: _Optional[float] = ..., attempts: _Optional[int] = ..., tasks: _Optional[int] = ..., started: _Optional[int] = ..., wait_s: _Optional[float] = ..., ended: _Optional[int] = ..., timed_out: _Optional[int] = ..., booked_gpu_s: _Optional[float] = ..., used_gpu_s: _Optional[float] = ..., measured_gpu_s: _Optional[float] = ..., busy_gpu_s: _Optional[float] = ..., idle_gpu_s: _Optional[float] = ..., failed_gpu_s: _Optional[float] = ..., wasted_gpu_s: _Optional[float] = ...) -> None: ...
 
 class GetUsageReply(_message.Message):
     __slots__ = ("rows", "rows_in_all", "total")

@@ -150,6 +150,7 @@ def test_what_a_line_says(server: Server) -> None:
         an_event(1, "submitted", state="PENDING", tasks=2, by="ann", job_name="evil\x1b[2J"),
         an_event(2, "task_ended", task="a", state="FAILED", reason=reason),
         an_event(3, "cancel_asked", state="STOPPING", by="boss"),
+        an_event(6, "task_warned", task="a", state="RUNNING", sentence="Its GPU has been idle."),
         an_event(4, "gap", tasks=7, job_id="", state=""),
         an_event(5, "gap", job_id="", state=""),
     ]
@@ -158,6 +159,7 @@ def test_what_a_line_says(server: Server) -> None:
         f"{JOB}  submitted  evil\N{REPLACEMENT CHARACTER}[2J with 2 tasks",
         f"{JOB}/a  task ended  FAILED  It exited with code 1.",
         f"{JOB}  cancel asked  by boss",
+        f"{JOB}/a  task warned  Its GPU has been idle.",
         "gap  7 events missing",
         "gap  some events are missing here",
     ]

@@ -19,7 +19,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from headway.cli import habits, ps
+from headway.cli import habits, ps, watching
 from headway.cli.main import _COMMANDS, cli
 from headway.client import Client, NoService, Profile
 from headway.errors import NotFound
@@ -194,10 +194,10 @@ def test_a_watched_list_stays_while_the_server_is_away(monkeypatch: pytest.Monke
             raise answer
         return answer
 
-    monkeypatch.setattr(ps.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(watching.time, "sleep", lambda _seconds: None)
     monkeypatch.setattr(ps, "_print", lambda jobs: drawn.append(jobs[0]["name"]))
     with pytest.raises(KeyboardInterrupt):
-        ps._watch(listed)
+        watching.watch(listed, ps._print)
     assert drawn == ["n1", "n1", "n2"]
     assert CliRunner().invoke(cli, ["ps", "-w", "-o", "json"]).exit_code == 2
 

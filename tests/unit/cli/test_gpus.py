@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from headway.cli import cluster, gpus, ps
+from headway.cli import cluster, gpus, nodes_top, ps, watching
 from headway.cli.gpus import summary
 from headway.cli.main import cli
 
@@ -99,7 +99,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     def client() -> Any:
         yield made
 
-    for module in (cluster, gpus, ps):
+    for module in (cluster, gpus, nodes_top, ps):
         monkeypatch.setattr(module, "client", client)
     return made
 
@@ -178,3 +178,37 @@ def test_jobs_tell_how_many_gpus_they_hold(server: Server) -> None:
     heads, first, second = run("ps").splitlines()
     at = heads.index("GPUS")
     assert (first[at : at + 4].strip(), second[at : at + 4].strip()) == ("3", "-")
+
+
+def test_top_shows_each_machine_and_all_readings_of_each_gpu(server: Server) -> None:
+    hot = a_gpu(
+        0, "booked", booking=a_booking(), utilisation=0.93, memory_used_bytes=30 << 30, memory_utilisation=0.41,
+        temperature_c=71.4, power_w=288.7,
+    )  # fmt: skip
+    idle = a_gpu(1, "sick", sick=True, note="fell off the bus")
+    server.answer["nodes"] = [a_node(hot, idle, load1=1.25, disk_free_bytes=1 << 40)]
+    heads, node, _, gpu_heads, first, second, last = run("nodes", "top", "--once").splitlines()
+    assert heads.split()[:4] == ["NODE", "HEALTH", "CPU", "OF"]
+    assert "0.1  8   1.0 GiB  32.0 GiB  1.0 TiB" in node
+    assert gpu_heads.split() == (
+        ["NODE", "GPU", "MODEL", "USE", "MEMORY", "OF", "COPY", "TEMP", "POWER", "STATE", "TASK", "OWNER", "ENDS", "BY"]
+    )
+    assert "93%  30.0 GiB  40.0 GiB  41%   71 °C  289 W  booked" in first
+    assert f"{JOB}/train  ann" in first
+    assert second.split()[3:9] == ["-", "-", "40.0", "GiB", "-", "-"]
+    assert "fell off the bus" in second
+    assert last.startswith("1 of 4 GPUs free")
+    assert json.loads(run("nodes", "top", "-o", "json"))["nodes"] == server.answer["nodes"]
+
+
+def test_top_shows_it_anew_until_it_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = iter([None, None])
+
+    def rest(_seconds: float) -> None:
+        if next(rounds, KeyboardInterrupt) is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.time, "sleep", rest)
+    result = CliRunner().invoke(cli, ["nodes", "top", "n1"])
+    assert result.output.count("NODE  HEALTH") == 3
+    assert "GPUs free" not in result.output, "what is free in all is no matter of one machine"

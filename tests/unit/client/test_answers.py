@@ -31,6 +31,7 @@ COMMANDS: dict[str, list[str]] = {
     "show a task": ["show", f"{JOB}/main"],
     "explain": ["explain", JOB],
     "explain --history": ["explain", f"{JOB}/main", "--history"],
+    "metrics": ["metrics", f"{JOB}/main"],
     "wait": ["wait", JOB],
     "cancel": ["cancel", JOB],
     "hold": ["hold", f"{JOB}/main"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,22 @@ class Receiver:
             raise Unavailable("gone fishing")
         self.got += batches
         self.told.append(told)
+
+
+async def test_what_a_running_task_is_warned_of_is_told_once(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_rig(tmp_path, clock, events=OutgoingEvents()) as rig:
+        job = (await rig.submit({"a": ""})).job_id
+        await rig.jobs.report([rig.event(job, "a", TaskEventKind.ATTEMPT_STARTED)])
+        job_id, event = rig.event(job, "a", TaskEventKind.ATTEMPT_STARTED)
+        warning = job_id, replace(event, notice="Its GPU is idle.")
+        for _ in range(2):
+            await rig.jobs.report([warning])
+        warnings = [one for batch in await batches(rig) for one in batch.events if one.word == "task_warned"]
+        assert [(one.task, one.state, one.attempt, one.sentence) for one in warnings] == [
+            ("a", "RUNNING", 1, "Its GPU is idle.")
+        ]
+        await rig.jobs.report([rig.event(job, "a", TaskEventKind.SUCCEEDED)])
+        assert (await told(rig))[-1] == "ended SUCCEEDED"
 
 
 async def test_a_job_tells_its_life(tmp_path: Path, clock: FakeClock) -> None:

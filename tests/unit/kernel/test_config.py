@@ -201,6 +201,9 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
     [
         ("cluster.heartbeat_s = 40", "must be more than three times heartbeat_s"),
         ("cluster.lease_stop_s = 14", "must be at least lease_grace_s + 5 = 15"),
+        ("worker.sample_every_s = 0.01", "is 0.01; it must be at least 0.1, or 0: never"),
+        ('worker.gpu_idle_mode = "on"\nworker.sample_every_s = 0', "is on, which needs samples"),
+        ('worker.gpu_idle_mode = "dry_run"\nworker.gpu_idle_for_s = 7', "must be at least eight times sample_every_s"),
         ("cluster.lease_grace_s = 60", "must be at least lease_grace_s + 5 = 65"),
         ("cluster.lease_stop_s = 100", "lease_s - lease_stop_s must be more than two heartbeats"),
         ('httpserver.bind = "0.0.0.0"', "set tls_cert and tls_key, or name the proxy"),

@@ -46,5 +46,32 @@ def test_points_of_one_instant_are_bounded_too() -> None:
 
 
 def test_thinning_makes_one_point_of_five_minutes() -> None:
-    thin = history.thinned([a_point(10.0 * n, cpu=float(n)) for n in range(60)])
+    thin = history.thinned([a_point(10.0 * n, cpu=float(n)) for n in range(60)], 300)
     assert [p.cpu_used for p in thin] == [pytest.approx(14.5), pytest.approx(44.5)]
+
+
+def test_a_roll_up_keeps_means_and_peaks_of_each_minute_of_the_clock() -> None:
+    readings = [a_point(60.0 * 7 + 10 * n, cpu=float(n), gpu=n / 10) for n in range(9)]
+    for n, point in enumerate(readings):
+        point.disk_free_bytes = 100 - n
+    minutes = history.rolled_up(readings, 60)
+    assert [(p.at, p.span_s) for p in minutes] == [(450.0, 60.0), (510.0, 60.0)]
+    first = minutes[0]
+    assert (first.cpu_used, first.peak.cpu_used) == (2.5, 5.0)
+    assert (first.disk_free_bytes, first.peak.disk_free_bytes) == (98, 95)
+    assert (first.gpus[0].utilisation, first.peak.gpus[0].utilisation) == (pytest.approx(0.25), 0.5)
+    (hour,) = history.rolled_up(minutes, 3600)
+    assert (hour.at, hour.span_s, hour.peak.cpu_used, hour.peak.disk_free_bytes) == (1800.0, 3600.0, 8.0, 92)
+
+
+def test_a_single_reading_is_its_own_peak_once_it_stands_for_a_span() -> None:
+    (minute,) = history.rolled_up([a_point(65.0, cpu=3.0)], 60)
+    assert (minute.at, minute.cpu_used, minute.peak.cpu_used, minute.peak.at) == (90.0, 3.0, 3.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("back_s", "span_s"),
+    [(0, 0), (3_600, 0), (3_700, 0), (3 * 3_600, 60), (86_400, 60), (2 * 86_400, 3_600), (900 * 86_400, 3_600)],
+)
+def test_the_finest_roll_up_that_reaches_back_is_read(back_s: float, span_s: float) -> None:
+    assert history.level_for(1e9 - back_s, 1e9).span_s == span_s

@@ -6,12 +6,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine, func, insert, select
 
-from headway.errors import Conflict, Fenced, NotFound, StoreFull, Unavailable
+from headway.errors import Conflict, Fenced, InvalidInput, NotFound, StoreFull, Unavailable
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.store import Database
 from headway.store.migrations import differences
@@ -20,7 +21,7 @@ from resource_manager.hub import NodeEventHub, NodeSubscription
 from resource_manager.node_admission import AdmissionEvent
 from resource_manager.nodes import Nodes
 from resource_manager.poller import Poller
-from resource_manager.tables import metadata
+from resource_manager.tables import metadata, usage, usage_block
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 
@@ -72,7 +73,7 @@ class Rig:
         self.clock = clock
         self.workers = Workers()
         self.hub = NodeEventHub()
-        self.nodes = Nodes(db, clock, self.hub, SilenceLimits(30, 90), usage_days=30)
+        self.nodes = Nodes(db, clock, self.hub, SilenceLimits(30, 90), usage_days=400)
         self.poller = Poller(self.nodes, self.workers, clock, poll_s=10, chance=random.Random(1))
 
     async def register(self, name: str, incarnation: int = 1, live: int = 0, cpu: int = 800) -> None:
@@ -325,34 +326,125 @@ async def test_an_empty_cluster_resets_its_watchers_too(rig: Rig) -> None:
         assert [m.reset for m in watch.first()] == [True]
 
 
+async def usage_of(rig: Rig, since: float, until: float = 0, points: int = 5000) -> list[pb.UsagePoint]:
+    found, _ = await rig.nodes.usage("a", since, until, points)
+    return found
+
+
 async def test_usage_is_there_before_and_after_it_is_written(rig: Rig) -> None:
     await rig.register("a")
     since = rig.clock.now()
     await rig.clock.advance(300)
-    before = await rig.nodes.usage("a", since, 0, 500)
+    before = await usage_of(rig, since)
     assert 28 <= len(before) <= 33
     await rig.nodes.flush()
-    after = await rig.nodes.usage("a", since, 0, 500)
+    after = await usage_of(rig, since)
     assert [p.at for p in after] == [p.at for p in before]
     assert after[0].gpus[0].utilisation == 1.0
-    assert len(await rig.nodes.usage("a", since, 0, 5)) <= 5
-    assert not await rig.nodes.usage("a", since - 100, since - 50, 5)
+    assert len(await usage_of(rig, since, points=5)) <= 5
+    assert not await usage_of(rig, since - 100, since - 50)
+    with pytest.raises(InvalidInput, match="lies after"):
+        await usage_of(rig, since, since - 1)
 
 
-async def test_old_usage_is_thinned_and_older_usage_goes(rig: Rig) -> None:
+class History:
+    """A node's readings over days, without its Worker."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+
+    async def go_on(self, hours: float) -> None:
+        """As ResourceManager does: a reading each 20 s, written each minute, rolled up every ten."""
+        for minute in range(round(hours * 60)):
+            for _ in range(3):
+                self.rig.clock.tick(20)
+                now = self.rig.clock.now()
+                spike = 8.0 if now // 3600 % 2 and now % 3600 < 20 else 1.0
+                self.rig.nodes.history.add("a", pb.UsagePoint(at=now, cpu_used=spike, live_attempts=1))
+            await self.rig.nodes.flush()
+            if minute % 10 == 9:
+                await self.rig.nodes.roll_up()
+
+    async def rows(self) -> dict[float, int]:
+        def count(conn: Connection) -> dict[float, int]:
+            query = select(usage_block.c.span_s, func.count()).group_by(usage_block.c.span_s)
+            return {row[0]: row[1] for row in conn.execute(query)}
+
+        return await self.rig.db.read(count)
+
+
+@pytest.mark.slow
+async def test_hours_days_and_years_have_their_roll_ups_and_rows_stay_few(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_rig(tmp_path, clock) as rig:
+        await rig.register("a")
+        rig.workers.away.add("a:7004")
+        story = History(rig)
+        began = clock.now()
+        await story.go_on(hours=27)
+    # What is being rolled up when ResourceManager ends is not lost with it.
+    async with a_rig(tmp_path, clock) as rig:
+        story = History(rig)
+        await story.go_on(hours=3)
+        now = clock.now()
+        seconds, minutes, hours = [await rig.nodes.usage("a", now - s, 0, 5000) for s in (3_600, 86_400, 7 * 86_400)]
+        assert [level.span_s for _, level in (seconds, minutes, hours)] == [0, 60, 3_600]
+        assert 178 <= len(seconds[0]) <= 181
+        assert 1_439 <= len(minutes[0]) <= 1_441
+        assert 30 <= len(hours[0]) <= 32
+        for points, level in (minutes, hours):
+            steps = {round(b.at - a.at) for a, b in pairwise(points[:-1])}
+            assert steps == {level.span_s}
+            assert {round(p.peak.cpu_used) for p in points} == {1, 8}, "a spike of seconds is still seen"
+            assert points[-1].at <= now
+        assert hours[0][0].at >= began - 3_600
+        # An hour of rows of a minute, a day of rows of ten minutes, a row a day.
+        rows = await story.rows()
+        assert rows[0.0] <= 76
+        assert rows[60.0] <= 147
+        assert rows[3_600.0] <= 3
+        clock.tick(399 * 86_400)
+        await rig.nodes.roll_up()
+        kept, level = await rig.nodes.usage("a", now - 7 * 86_400, 0, 5000)
+        assert 24 <= len(kept) <= 32
+        assert level.span_s == 3_600
+        clock.tick(3 * 86_400)
+        await rig.nodes.roll_up()
+        assert await story.rows() == {}
+
+
+async def test_a_clock_set_back_leaves_no_gap_and_no_future(rig: Rig) -> None:
     await rig.register("a")
-    since = rig.clock.now()
-    await rig.clock.advance(600)
-    await rig.nodes.flush()
-    rig.clock.tick(86_400 + 3_600)
-    await rig.nodes.thin()
-    points = await rig.nodes.usage("a", since, 0, 500)
-    assert 2 <= len(points) <= 4
-    await rig.nodes.thin()
-    assert await rig.nodes.usage("a", since, 0, 500) == points
-    rig.clock.tick(31 * 86_400)
-    await rig.nodes.thin()
-    assert not await rig.nodes.usage("a", since, 0, 500)
+    rig.workers.away.add("a:7004")
+    story = History(rig)
+    began = rig.clock.now()
+    await story.go_on(hours=1)
+    rig.clock.step_wall(-1_800)
+    await story.go_on(hours=2)
+    points, level = await rig.nodes.usage("a", began, 0, 5000)
+    assert level.span_s == 60
+    assert {round(b.at - a.at) for a, b in pairwise(points[:-1])} == {60}
+
+
+async def test_readings_of_an_earlier_version_are_still_shown(rig: Rig) -> None:
+    await rig.register("a")
+    rig.workers.away.add("a:7004")
+    now = rig.clock.now()
+
+    def of_before(conn: Connection) -> None:
+        for back_s, span_s in ((5 * 86_400, 300.0), (7_200, 0.0)):
+            point = pb.UsagePoint(at=now - back_s, cpu_used=2.5)
+            data = {"node_id": "a", "at": point.at, "span_s": span_s, "reading": point.SerializeToString()}
+            conn.execute(insert(usage), data)
+
+    await rig.db.write(of_before)
+    await History(rig).go_on(hours=0.5)
+    week, _ = await rig.nodes.usage("a", now - 7 * 86_400, 0, 500)
+    assert [p.cpu_used for p in week[:2]] == [2.5, 2.5]
+    day, level = await rig.nodes.usage("a", now - 80_000, 0, 500)
+    assert (day[0].at, level.span_s) == (now - 7_200, 60)
+    rig.clock.tick(401 * 86_400)
+    await rig.nodes.roll_up()
+    assert await usage_of(rig, 0) == []
 
 
 async def test_a_full_disk_loses_no_reading_and_no_node(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,6 +461,7 @@ async def test_a_full_disk_loses_no_reading_and_no_node(rig: Rig, monkeypatch: p
         with pytest.raises(StoreFull):
             await rig.nodes.set_admission("a", AdmissionEvent.CORDON, "", "root")
     assert rig.node("a").admission == "OPEN"
-    waiting = await rig.nodes.usage("a", 0, 0, 500)
+    waiting = await usage_of(rig, 0)
+    assert waiting
     await rig.nodes.flush()
-    assert await rig.nodes.usage("a", 0, 0, 500) == waiting
+    assert await usage_of(rig, 0) == waiting

@@ -23,6 +23,7 @@ from worker.logs.copier import LogCopier
 from worker.model import AttemptRecord, Owner, WantedImage
 from worker.ports import (
     AttemptProgress,
+    ContainerCounters,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
@@ -72,6 +73,7 @@ class FakeRuntime:
     start_gate: asyncio.Event | None = None  # an engine that creates slowly
     spools: dict[AttemptId, Path] = field(default_factory=dict)
     files_of: dict[AttemptId, ContainerFiles] = field(default_factory=dict)
+    counters_of: dict[AttemptId, ContainerCounters] = field(default_factory=dict)
     stop_error: OSError | None = None
     extended: list[tuple[AttemptId, int]] = field(default_factory=list)
     extend_error: OSError | None = None
@@ -239,6 +241,9 @@ class FakeRuntime:
     async def files(self, attempt: AttemptId) -> ContainerFiles:
         self._answer()
         return self.files_of.get(attempt, ContainerFiles())
+
+    def counters(self, attempt: AttemptId) -> ContainerCounters | None:
+        return self.counters_of.get(attempt)
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         folder = self.spools.get(attempt)

@@ -31,16 +31,20 @@ def identity(gpu: Any, index: int) -> GpuReading:
 
 def reading(gpu: Any, index: int) -> GpuReading:
     """A card now. Raises NVMLError if even its identity or memory can't be read."""
+    return replace(readings(gpu, identity(gpu, index)), processes=processes_on(gpu))
+
+
+def readings(gpu: Any, bare: GpuReading) -> GpuReading:
+    """The same with its identity known, and without processes. Raises NVMLError if its memory can't be read."""
     rates = or_none(pynvml.nvmlDeviceGetUtilizationRates, gpu)
     power = or_none(pynvml.nvmlDeviceGetPowerUsage, gpu)
     return replace(
-        identity(gpu, index),
+        bare,
         utilisation=None if rates is None else rates.gpu / 100,
         memory_utilisation=None if rates is None else rates.memory / 100,
         memory_used_bytes=_memory(gpu)[1],
         temperature_c=or_none(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU),
         power_w=None if power is None else power / 1000,
-        processes=processes_on(gpu),
     )
 
 

@@ -77,6 +77,7 @@ class NvmlLibrary:
         self._nameless: set[str] = set()
         self._events = XidEvents()
         self._links: tuple[tuple[str, ...], dict[str, tuple[str, ...]]] = ((), {})
+        self._sampled: dict[str, tuple[Any, GpuReading]] = {}  # handle and identity
 
     def read(self, known: Sequence[GpuReading] = ()) -> Look:
         """All GPUs. ``known`` are the cards and slices of before. Never raises."""
@@ -87,6 +88,21 @@ class NvmlLibrary:
             return Look(self._without(error, bool(known)))
         self._log_change("", expected=True)
         return look
+
+    def sample(self, uuids: Sequence[str]) -> dict[str, GpuReading]:
+        """The readings of these GPUs alone, without those that can't be read now. Never raises."""
+        found = {}
+        for uuid in uuids:
+            try:
+                if uuid not in self._sampled:
+                    self._start()
+                    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+                    index = cards.or_none(pynvml.nvmlDeviceGetIndex, handle)
+                    self._sampled[uuid] = handle, cards.identity(handle, -1 if index is None else index)
+                found[uuid] = cards.readings(*self._sampled[uuid])
+            except pynvml.NVMLError:
+                self._sampled.pop(uuid, None)  # perhaps the driver was loaded anew
+        return found
 
     def _start(self) -> None:
         if self._ready:
@@ -199,6 +215,7 @@ class NvmlLibrary:
 
     def _without(self, error: pynvml.NVMLError, known: bool) -> GpuInventory:
         """No GPUs, and why. A machine that never had any is no problem."""
+        self._sampled.clear()
         if self._ready:
             self._events.close()
             with contextlib.suppress(pynvml.NVMLError):

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 from weakref import WeakSet
 
 from headway.clock import Clock, SystemClock
@@ -24,6 +25,7 @@ from .quarantine import Quarantine, one_use
 log = get_logger(__name__)
 
 _LIMIT_S = 5.0
+_SAMPLE_S = 1.0
 SILENT = "NVIDIA's driver does not answer, so no GPU is offered."
 _ROUGHLY = 1 << 20
 
@@ -65,6 +67,7 @@ class NvmlGpus:
         self._quarantine = Quarantine(clock or SystemClock(), HealthRules(clean_s=clean_s))
         self._call: Future[Look] | None = None
         self._judged: WeakSet[Future[Look]] = WeakSet()  # events come once, so each answer is judged once
+        self._sampling: Future[dict[str, GpuReading]] | None = None
         self._last = GpuInventory()
         self._ours: Collection[str] = ()
         self._parents: dict[str, str] = {}  # the cards of slices
@@ -126,6 +129,18 @@ class NvmlGpus:
         gpus = tuple(with_outside_use(gpu, gpu.uuid in held, self._outside_memory_bytes) for gpu in found.gpus)
         return replace(found, gpus=one_use(gpus, held, self._parents))
 
+    async def sample(self, uuids: Collection[str]) -> Mapping[str, GpuReading]:
+        if self._sampling is not None and not self._sampling.done():
+            return {}  # the driver is slow, or hangs in another call
+        try:
+            self._sampling = self._thread.submit(self._library.sample, tuple(uuids))
+        except RuntimeError:  # closed
+            return {}
+        waiting = asyncio.wrap_future(self._sampling)
+        waiting.add_done_callback(_ignore_error)
+        done, _ = await asyncio.wait({waiting}, timeout=_SAMPLE_S)
+        return waiting.result() if done else {}
+
     async def return_gpu(self, uuid: str, *, gone: bool = False) -> GpuReturnAnswer:
         found = await self.read(self._ours)
         if found.problem and not gone:
@@ -159,6 +174,6 @@ def _with_note(gpu: GpuReading, note: str) -> GpuReading:
     return gpu if gpu.sick or not note else replace(gpu, sick=True, note=note)
 
 
-def _ignore_error(call: asyncio.Future[Look]) -> None:
+def _ignore_error(call: asyncio.Future[Any]) -> None:
     if not call.cancelled():
         call.exception()

@@ -72,7 +72,11 @@ export function UsageView({ user }: { user: User }) {
         <a href={`/api/v1/usage/trace?from=${from}`} download="trace.csv">
           a trace
         </a>{" "}
-        for “headway simulate”.
+        for “headway simulate”; these numbers as{" "}
+        <a href={`/api/v1/usage?format=csv&by=${by}&from=${from}${own ? "&user=me" : ""}`} download="usage.csv">
+          CSV
+        </a>
+        .
       </p>
       {usage.isPending && <p>Loading …</p>}
       <Trouble of={usage} />
@@ -81,10 +85,11 @@ export function UsageView({ user }: { user: User }) {
   );
 }
 
-const COLUMNS = ["key", "gpu", "cpu", "memory", "tasks", "attempts", "timed_out", "waited", "used"] as const;
+const COLUMNS = ["key", "gpu", "wasted", "cpu", "memory", "tasks", "attempts", "timed_out", "waited", "used"] as const;
 const values = {
   key: (row: Row) => row.job_name || row.key,
   gpu: (row: Row) => row.gpu_hours,
+  wasted: (row: Row) => row.wasted_gpu_hours,
   cpu: (row: Row) => row.cpu_hours,
   memory: (row: Row) => row.memory_gib_hours,
   tasks: (row: Row) => row.tasks,
@@ -115,6 +120,14 @@ function Rows({ usage, user }: { usage: Usage; user: User }) {
               </SortHead>
               <SortHead by="gpu" down {...head}>
                 GPU hours
+              </SortHead>
+              <SortHead
+                by="wasted"
+                down
+                title="Of the GPU hours: tasks that failed, were lost, or ran into their timeout or memory, and what all others left idle"
+                {...head}
+              >
+                Wasted
               </SortHead>
               <SortHead by="cpu" down {...head}>
                 CPU hours
@@ -186,6 +199,7 @@ function Name({ by, row }: { by: By; row: Row }) {
 function Cells({ sums }: { sums: Sums }) {
   const cells: [string, string][] = [
     ["GPU hours", hours(sums.gpu_hours)],
+    ["wasted GPU hours", hours(sums.wasted_gpu_hours)],
     ["CPU hours", hours(sums.cpu_hours)],
     ["memory GiB hours", hours(sums.memory_gib_hours)],
     ["tasks", String(sums.tasks)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from task_manager.engine.usage import (
     UsageSums,
     checked_grouping,
     freed_at,
+    gpu_shares,
 )
 from task_manager.model import Attempt, Task
 from task_manager.store import tables, usage_store
@@ -114,8 +115,9 @@ async def test_what_runs_counts_until_now_and_what_was_lost_for_what_it_held(db:
     )
     rows, _ = await usage(db, UsageGrouping.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 + 3 * H)
     assert rows["ann"] == UsageSums(
-        gpu_s=5 * H, cpu_s=5 * H, memory_byte_s=5 * H * GiB, attempts=3, tasks=3, started=3, wait_s=180.0, ended=2
-    )
+        gpu_s=5 * H, cpu_s=5 * H, memory_byte_s=5 * H * GiB, attempts=3, tasks=3, started=3, wait_s=180.0, ended=2,
+        failed_gpu_s=2 * H, wasted_gpu_s=2 * H,
+    )  # fmt: skip
     # A clock that was set back takes nothing away from others.
     rows, _ = await usage(db, UsageGrouping.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 - 2 * H)
     assert rows["ann"].gpu_s == 2 * H
@@ -201,6 +203,59 @@ async def test_timeouts_are_used_by_what_ended_of_itself_or_at_them(db: Database
     assert rows["ann"].timed_out == 1
 
 
+def a_use(attempt: Attempt, measured: float, busy: float, idle: float) -> bytes:
+    """What a Worker summed up: shares of the time for which the GPUs were held, the last two of the measured one."""
+    assert attempt.freed_at is not None
+    seconds = (attempt.freed_at - attempt.placed_at) * measured
+    gpus = [
+        pb.GpuUse(uuid=uuid, measured_s=seconds, mean_utilisation=busy, idle_s=seconds * idle)
+        for uuid in attempt.gpu_uuids
+    ]
+    return pb.AttemptUse(measured_s=seconds, gpus=gpus).SerializeToString()
+
+
+async def test_wasted_is_what_failed_and_what_was_idle(db: Database) -> None:
+    tasks = {name: a_task(name, gpus=2) for name in ("well", "failed", "lost", "cancelled", "unmeasured")}
+    ends = {
+        "failed": AttemptState.FAILED, "lost": AttemptState.LOST, "cancelled": AttemptState.CANCELLED,
+    }  # fmt: skip
+    attempts = {
+        name: an_attempt(task, to=DAY_0 + 10 * H, state=ends.get(name, AttemptState.SUCCEEDED))
+        for name, task in tasks.items()
+    }
+    for name in ("well", "failed", "cancelled"):
+        attempts[name] = replace(attempts[name], use=a_use(attempts[name], 0.5, 0.25, 0.4))
+    live = a_task("live", gpus=1)
+    await keep(db, [*tasks.values(), live], [*attempts.values(), an_attempt(live)])
+    _, total = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + DAY_S, now=DAY_0 + H)
+    assert asdict(total) | {
+        "measured_gpu_s": pytest.approx(30 * H), "busy_gpu_s": pytest.approx(7.5 * H),
+        "idle_gpu_s": pytest.approx(12 * H), "failed_gpu_s": 40 * H, "wasted_gpu_s": pytest.approx(48 * H),
+    } == asdict(total)  # fmt: skip
+    # An hour of it has its even part.
+    _, hour = await usage(db, UsageGrouping.USER, DAY_0 + 2 * H, DAY_0 + 3 * H, now=DAY_0 + H)
+    assert (hour.gpu_s, hour.idle_gpu_s) == (10 * H, pytest.approx(1.2 * H))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "want"),
+    [
+        ({}, (0, 0, 0)),
+        ({"measured_s": 50}, (0.5, 0, 0)),
+        ({"measured_s": 50, "mean_utilisation": 0.5, "idle_s": 10}, (0.5, 0.25, 0.1)),
+        ({"measured_s": 1e9, "mean_utilisation": 7, "idle_s": 1e9}, (1, 1, 1)),
+        ({"measured_s": -5, "idle_s": 10}, (0, 0, 0)),
+        ({"measured_s": float("nan"), "mean_utilisation": float("nan"), "idle_s": float("inf")}, (0, 0, 0)),
+        ({"measured_s": 50, "mean_utilisation": float("nan"), "idle_s": float("inf")}, (0.5, 0, 0)),
+        ({"measured_s": 50, "uuid": "GPU-of-another"}, (0, 0, 0)),
+    ],
+)
+def test_no_number_of_a_worker_breaks_a_sum(gpu: dict[str, Any], want: tuple[float, float, float]) -> None:
+    use = pb.AttemptUse(gpus=[pb.GpuUse(**{"uuid": "GPU-0"} | gpu)])
+    attempt = an_attempt(a_task("t", gpus=1), at=DAY_0, to=DAY_0 + 100, use=use.SerializeToString())
+    assert astuple(gpu_shares(attempt)) == pytest.approx(want)
+
+
 def random_lives(rng: random.Random) -> tuple[list[Task], list[Attempt]]:
     tasks, attempts = [], []
     for number in range(40):
@@ -219,6 +274,8 @@ def random_lives(rng: random.Random) -> tuple[list[Task], list[Attempt]]:
                 attempts.append(an_attempt(task, attempt, at=at, node=node, queued_at=queued_at))
                 break
             attempts.append(an_attempt(task, attempt, at=at, to=at + took, state=state, node=node, queued_at=queued_at))
+            if rng.random() < 0.5:
+                attempts[-1] = replace(attempts[-1], use=a_use(attempts[-1], rng.random(), rng.random(), rng.random()))
             at += took + rng.uniform(0, 100)
     return tasks, attempts
 
@@ -249,6 +306,13 @@ def by_hand(attempts: list[Attempt], by: UsageGrouping, span: TimeSpan, now: flo
             row = sums[key]
             seconds = min(end, high) - max(a.placed_at, low)
             row["gpu_s"] += len(a.gpu_uuids) * seconds
+            shares = gpu_shares(a)
+            failed = a.state.value in {"FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "LOST"}
+            for name, share in (
+                ("measured", shares.measured), ("busy", shares.busy), ("idle", shares.idle), ("failed", float(failed)),
+                ("wasted", 1.0 if failed else shares.idle),
+            ):  # fmt: skip
+                row[f"{name}_gpu_s"] += len(a.gpu_uuids) * seconds * share
             row["cpu_s"] += a.shape.cpu_centi / 100 * seconds
             row["memory_byte_s"] += a.shape.memory_bytes * seconds
             row["attempts"] += 1

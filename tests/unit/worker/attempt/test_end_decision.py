@@ -50,6 +50,7 @@ E, W, K, S = BoxEnd, EndWord, AttemptEventKind, StopWord
         (EndRecord(E.STOPPED, stop_word=S.SUPERSEDED), GONE, W.CANCELLED, K.CANCELLED, None, None),
         (EndRecord(E.STOPPED, stop_word=S.SHUTDOWN), GONE, W.NODE_LOST, K.LOST, None, None),
         (EndRecord(E.STOPPED, stop_word=S.DISK_FULL), GONE, W.DISK_FULL, K.FAILED, None, None),
+        (EndRecord(E.STOPPED, stop_word=S.GPU_IDLE), GONE, W.GPU_IDLE, K.FAILED, None, None),
         (EndRecord(E.STOPPED, stop_word=S.PLATFORM), GONE, W.PLATFORM_ERROR, K.LOST, None, None),
         (EndRecord(E.STOPPED, stop_word=S.KILLED_OUTSIDE), GONE, W.KILLED_OUTSIDE, K.FAILED, None, None),
         (EndRecord(E.LEASE_EXPIRED, signal=15), GONE, W.NODE_LOST, K.LOST, None, 15),

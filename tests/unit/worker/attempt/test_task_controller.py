@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway.errors import StoreFull
+from headway.ids import AttemptId
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, worker_pb2
 from tests.support.clock import FakeClock
@@ -22,6 +23,8 @@ from worker.attempt.task_controller import LaunchAccepted, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord
 from worker.model import AttemptRecord, AttemptStage, Condition, ExtendAttempt, Extension, LaunchAttempt
 from worker.ports import ContainerFacts, ContainerState
+from worker.sampling.idle_rule import IdleMode, IdleRule, IdleStep
+from worker.sampling.sampler import IdleNews
 
 A, B = an_attempt("a"), an_attempt("b")
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS)
@@ -209,6 +212,49 @@ async def test_why_the_worker_ended_one_for_its_disk_survives_the_worker(rig: Co
     assert (end.kind, end.reason.word) == ("FAILED", "disk_full")
     assert end.reason.detail.startswith("It had written 40GiB to the disk of gpu-1.")
     assert rig.parts.told.end_of(B) is None
+
+
+def idle(attempt: AttemptId, step: IdleStep, idle_s: float) -> IdleNews:
+    return IdleNews(attempt, step, 2, idle_s)
+
+
+async def test_idle_gpus_are_warned_of_before_the_attempt_is_ended(rig: ControllerRig) -> None:
+    rule = IdleRule(IdleMode.ON, 0.05, 3_600)
+    await rig.running(A, B)
+    await rig.controller.on_idle(rule, idle(A, IdleStep.HALF, 1_800))
+    await rig.pass_time(1)
+    notices = [report.notice for report in rig.parts.told.reports if report.notice]
+    assert notices[-1].startswith("All of its 2 GPUs have been used less than 5 % for 30m.")
+    record = rig.controller.find(A)
+    assert record is not None
+    assert b"Warning: All of its 2 GPUs" in record.platform_log
+    await rig.controller.on_idle(rule, idle(A, IdleStep.OVER, 3_600))
+    await rig.pass_until(lambda: rig.parts.told.end_of(A) is not None)
+    end = rig.parts.told.end_of(A)
+    assert end is not None
+    assert (end.kind, end.reason.word) == ("FAILED", "gpu_idle")
+    assert end.reason.detail == "All of its 2 GPUs were used less than 5 % for 1h, so Headway ended it."
+    assert rig.parts.runtime.stops == [(A, StopWord.GPU_IDLE)]
+    assert rig.parts.told.end_of(B) is None
+
+
+async def test_a_dry_run_ends_nothing(rig: ControllerRig) -> None:
+    await rig.running(A)
+    await rig.controller.on_idle(IdleRule(IdleMode.DRY_RUN, 0.05, 3_600), idle(A, IdleStep.OVER, 3_600))
+    await rig.pass_time(1)
+    assert rig.parts.runtime.stops == []
+    assert any("Here it goes on." in report.notice for report in rig.parts.told.reports)
+
+
+async def test_idle_gpus_of_one_that_is_being_stopped_are_no_news(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.runtime.obeys_stop = False
+    await rig.controller.stop([(A, StopWord.CANCELLED)])
+    for attempt in (A, B):
+        await rig.controller.on_idle(IdleRule(IdleMode.ON, 0.05, 60), idle(attempt, IdleStep.OVER, 60))
+    record = rig.controller.find(A)
+    assert record is not None
+    assert (record.stop, record.stop_detail) == (StopWord.CANCELLED, "")
 
 
 async def test_one_that_is_ending_already_keeps_its_reason(rig: ControllerRig) -> None:

@@ -711,7 +711,8 @@ export interface paths {
         };
         /**
          * Get Node Usage
-         * @description Readings over time.
+         * @description Readings over time. What reaches back an hour has single readings, a day means of minutes, more those of hours.
+         *     Each mean has its peak beside it.
          */
         get: operations["get_node_usage"];
         put?: never;
@@ -1522,8 +1523,8 @@ export interface paths {
         };
         /**
          * Get Usage
-         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used, over a span of time. An attempt that
-         *     reaches beyond it counts with its part inside; one that runs, until now.
+         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used or wasted, over a span of time. An
+         *     attempt that reaches beyond it counts with its part inside; one that runs, until now.
          */
         get: operations["get_usage"];
         put?: never;
@@ -1547,6 +1548,49 @@ export interface paths {
          *     Streams; one that breaks off has no last chunk.
          */
         get: operations["get_trace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Attempt Metrics
+         * @description CPU, memory, disk and network of an attempt, and the readings of its GPUs, while it runs and after. A part that
+         *     has more samples than points is shown by means and maxima. `use` and `efficiency` are told of the whole run alone:
+         *     without since and until.
+         */
+        get: operations["get_attempt_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/metrics/follow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow Attempt Metrics
+         * @description Samples behind `since`; without it the latest one and those that come. A comment comes every 15 s so that
+         *     proxies keep the line open. 429: the account, or all accounts together, follow too many.
+         */
+        get: operations["follow_attempt_metrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1671,6 +1715,33 @@ export interface components {
          */
         Admission: "OPEN" | "CORDONED" | "DRAINING" | "DRAINED";
         /**
+         * Asked
+         * @description One resource: asked for, and used.
+         */
+        Asked: {
+            /**
+             * Resource
+             * @description time, cpus, memory, gpu_utilisation, gpu_memory
+             */
+            resource: string;
+            /**
+             * Unit
+             * @description seconds, cpus, bytes, share
+             */
+            unit: string;
+            /** Asked */
+            asked: number;
+            /** Used */
+            used: number;
+            /**
+             * Share
+             * @description used of asked; 1 is all of it
+             */
+            share: number;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
          * Attempt
          * @description One run of a task.
          */
@@ -1757,6 +1828,8 @@ export interface components {
              * @default false
              */
             extension_pending: boolean;
+            /** @description once it has ended; null: not measured, or not for you */
+            use: components["schemas"]["AttemptUse"] | null;
         };
         /** AttemptEvent */
         AttemptEvent: {
@@ -1767,10 +1840,91 @@ export interface components {
             attempt: components["schemas"]["Attempt"];
         };
         /**
+         * AttemptMetrics
+         * @description Samples of an attempt, thinned to so many points, with sums and asked against used.
+         */
+        AttemptMetrics: {
+            /** Attempt */
+            attempt: number;
+            /**
+             * Ended
+             * @description false: more may come
+             */
+            ended: boolean;
+            /**
+             * Sentence
+             * @description why there is nothing, or what is missing; empty: all is there
+             */
+            sentence: string;
+            /**
+             * Every S
+             * @description between two samples; null: there are none
+             */
+            every_s: number | null;
+            /**
+             * Began At
+             * @description of the first sample
+             */
+            began_at: number | null;
+            /**
+             * Step S
+             * @description between two points
+             */
+            step_s: number | null;
+            /**
+             * Samples
+             * @description that the points stand for; 0: nothing was measured
+             */
+            samples: number;
+            /**
+             * Lost
+             * @description records that could not be read
+             */
+            lost: number;
+            /** Gpus */
+            gpus: components["schemas"]["SampledGpu"][];
+            /**
+             * At
+             * @description moments of the points, in rising order
+             */
+            at: number[];
+            /** Columns */
+            columns: components["schemas"]["SampleColumn"][];
+            /** @description so far, while it runs */
+            use: components["schemas"]["AttemptUse"] | null;
+            efficiency: components["schemas"]["Efficiency"] | null;
+        };
+        /**
          * AttemptState
          * @enum {string}
          */
         AttemptState: "PLACED" | "PULLING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "CANCELLED" | "LOST";
+        /**
+         * AttemptUse
+         * @description What an attempt used over its whole run, summed up.
+         */
+        AttemptUse: {
+            /**
+             * Measured S
+             * @description the time that the sums cover; gaps in the samples don't count
+             */
+            measured_s: number;
+            /**
+             * Cpu S
+             * @description CPU time, in seconds of one CPU
+             */
+            cpu_s: number | null;
+            /** Disk Read Bytes */
+            disk_read_bytes: number | null;
+            /** Disk Written Bytes */
+            disk_written_bytes: number | null;
+            /** Network Received Bytes */
+            network_received_bytes: number | null;
+            /** Network Sent Bytes */
+            network_sent_bytes: number | null;
+            /** Gpus */
+            gpus: components["schemas"]["GpuUse"][];
+        };
         /**
          * BookedOnNode
          * @description What running tasks hold of a machine together, by what was booked and not by what is used.
@@ -2126,11 +2280,30 @@ export interface components {
             on: components["schemas"]["NeedOn"];
         };
         /**
+         * Efficiency
+         * @description Asked against used.
+         */
+        Efficiency: {
+            /**
+             * Final
+             * @description false: it still runs, and nothing is suggested yet
+             */
+            final: boolean;
+            /** Rows */
+            rows: components["schemas"]["Asked"][];
+            suggested: components["schemas"]["SuggestedRequest"];
+            /**
+             * Sentences
+             * @description what to ask for next time, and why
+             */
+            sentences: string[];
+        };
+        /**
          * EndWord
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_failed" | "node_lost" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -2475,6 +2648,40 @@ export interface components {
              * @description the next one is free by then; null: none is booked, or not known
              */
             next_free_at: number | null;
+        };
+        /**
+         * GpuUse
+         * @description One GPU over the whole run.
+         */
+        GpuUse: {
+            /** Uuid */
+            uuid: string;
+            /** Model */
+            model: string;
+            /**
+             * Memory Bytes
+             * @description of the card; 0: not known
+             */
+            memory_bytes: number;
+            /**
+             * Measured S
+             * @description the time for which its utilisation is known
+             */
+            measured_s: number;
+            /**
+             * Mean Utilisation
+             * @description 0 to 1
+             */
+            mean_utilisation: number | null;
+            /** Peak Memory Used Bytes */
+            peak_memory_used_bytes: number | null;
+            /** Energy J */
+            energy_j: number | null;
+            /**
+             * Idle S
+             * @description of measured_s, with a utilisation below 0.05
+             */
+            idle_s: number;
         };
         /** Group */
         Group: {
@@ -2922,7 +3129,7 @@ export interface components {
             cursor: string;
             /**
              * Kind
-             * @description submitted · started · task_ended · ended · cancel_asked · retried · held · released · removed · gap
+             * @description submitted · started · task_ended · task_warned · ended · cancel_asked · retried · held · released · removed · gap
              */
             kind: string;
             /** At */
@@ -2981,6 +3188,12 @@ export interface components {
              * @default 0
              */
             tasks: number;
+            /**
+             * Sentence
+             * @description what a `task_warned` says
+             * @default
+             */
+            sentence: string;
         };
         /** JobEventList */
         JobEventList: {
@@ -3005,7 +3218,7 @@ export interface components {
          * @description What happened to a job, or to one task of it.
          * @enum {string}
          */
-        JobEventWord: "submitted" | "started" | "task_ended" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
+        JobEventWord: "submitted" | "started" | "task_ended" | "task_warned" | "ended" | "cancel_asked" | "retried" | "held" | "released" | "removed" | "gap";
         /**
          * JobFile
          * @description A job file; docs/interfaces.md says what each field means.
@@ -3724,8 +3937,17 @@ export interface components {
         };
         /** NodeUsage */
         NodeUsage: {
-            /** Points */
+            /**
+             * Points
+             * @description oldest first; without those times of which nothing is known
+             */
             points: components["schemas"]["UsagePoint"][];
+            /**
+             * Span S
+             * @description what was read: 0: single readings, kept for an hour; 60: means of minutes, for a day; 3600: of hours, for a year
+             * @default 0
+             */
+            span_s: number;
         };
         /**
          * OutsideProcess
@@ -4361,6 +4583,51 @@ export interface components {
             gpu_memory_bytes: number | null;
         };
         /**
+         * SampleColumn
+         * @description One line of a plot. Its values stand in the order of `at`; null: not measured, or a gap.
+         */
+        SampleColumn: {
+            /**
+             * Name
+             * @description cpu_used, memory_bytes, disk_read_bytes_per_s and so on; of a GPU the reading, such as utilisation
+             */
+            name: string;
+            /**
+             * Unit
+             * @description cpus, bytes, bytes/s; of a GPU share (0 to 1), bytes, celsius, watt
+             */
+            unit: string;
+            /**
+             * Gpu
+             * @description its place in `gpus`; null: of the attempt as a whole
+             */
+            gpu: number | null;
+            /** Mean */
+            mean: (number | null)[];
+            /**
+             * Max
+             * @description the same as `mean` where a point is one sample
+             */
+            max: (number | null)[];
+        };
+        /** SampledGpu */
+        SampledGpu: {
+            /**
+             * Uuid
+             * @description empty: the file's head is broken
+             */
+            uuid: string;
+            /** Model */
+            model: string;
+            /**
+             * Memory Bytes
+             * @description of the card; 0: not known
+             */
+            memory_bytes: number;
+            /** Simulated */
+            simulated: boolean;
+        };
+        /**
          * Scheduling
          * @description What orders the queue, and who said so.
          */
@@ -4699,6 +4966,22 @@ export interface components {
              * @enum {string}
              */
             log_limit_action: "drop" | "kill";
+        };
+        /**
+         * SuggestedRequest
+         * @description What a job file might ask next time; null: leave it as it is.
+         */
+        SuggestedRequest: {
+            /** Timeout S */
+            timeout_s: number | null;
+            /** Cpus */
+            cpus: number | null;
+            /** Memory Bytes */
+            memory_bytes: number | null;
+            /** Gpus */
+            gpus: number | null;
+            /** Gpu Memory Bytes */
+            gpu_memory_bytes: number | null;
         };
         /**
          * TagMove
@@ -5121,20 +5404,48 @@ export interface components {
             rows_in_all: number;
             total: components["schemas"]["UsageSums"];
         };
-        /** UsagePoint */
-        UsagePoint: {
-            /** At */
-            at: number;
+        /**
+         * UsagePeak
+         * @description The greatest value of each reading over a span of time; of what is free the least.
+         */
+        UsagePeak: {
             /** Cpus Used */
             cpus_used: number | null;
             /** Memory Used Bytes */
             memory_used_bytes: number | null;
             /** Disk Free Bytes */
             disk_free_bytes: number | null;
-            /** Live Attempts */
+            /** Gpus */
+            gpus: components["schemas"]["Gpu"][];
+        };
+        /** UsagePoint */
+        UsagePoint: {
+            /**
+             * At
+             * @description of a reading; of means the middle of their time
+             */
+            at: number;
+            /**
+             * Span S
+             * @description the time of which these are means; 0: a single reading
+             * @default 0
+             */
+            span_s: number;
+            /** Cpus Used */
+            cpus_used: number | null;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Disk Free Bytes */
+            disk_free_bytes: number | null;
+            /**
+             * Live Attempts
+             * @description the most at one moment
+             */
             live_attempts: number;
             /** Gpus */
             gpus: components["schemas"]["Gpu"][];
+            /** @description null: a single reading */
+            peak: components["schemas"]["UsagePeak"] | null;
         };
         /** UsageRow */
         UsageRow: {
@@ -5189,6 +5500,35 @@ export interface components {
              * @description the share of both, 0 to 1; null: nothing was booked
              */
             booked_used: number | null;
+            /**
+             * Measured Gpu Hours
+             * @description of `gpu_hours`: GPUs of ended attempts that were measured
+             * @default 0
+             */
+            measured_gpu_hours: number;
+            /**
+             * Mean Gpu Utilisation
+             * @description of these, 0 to 1; null: nothing was measured
+             */
+            mean_gpu_utilisation: number | null;
+            /**
+             * Idle Gpu Hours
+             * @description of these, with hardly any utilisation: booked, and not used
+             * @default 0
+             */
+            idle_gpu_hours: number;
+            /**
+             * Failed Gpu Hours
+             * @description of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory
+             * @default 0
+             */
+            failed_gpu_hours: number;
+            /**
+             * Wasted Gpu Hours
+             * @description the last one, and what all other attempts were idle
+             * @default 0
+             */
+            wasted_gpu_hours: number;
             /**
              * Key
              * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id (empty: jobs that are no longer kept) or node id
@@ -5261,6 +5601,35 @@ export interface components {
              * @description the share of both, 0 to 1; null: nothing was booked
              */
             booked_used: number | null;
+            /**
+             * Measured Gpu Hours
+             * @description of `gpu_hours`: GPUs of ended attempts that were measured
+             * @default 0
+             */
+            measured_gpu_hours: number;
+            /**
+             * Mean Gpu Utilisation
+             * @description of these, 0 to 1; null: nothing was measured
+             */
+            mean_gpu_utilisation: number | null;
+            /**
+             * Idle Gpu Hours
+             * @description of these, with hardly any utilisation: booked, and not used
+             * @default 0
+             */
+            idle_gpu_hours: number;
+            /**
+             * Failed Gpu Hours
+             * @description of `gpu_hours`: attempts that failed, were lost, or ran into their timeout or memory
+             * @default 0
+             */
+            failed_gpu_hours: number;
+            /**
+             * Wasted Gpu Hours
+             * @description the last one, and what all other attempts were idle
+             * @default 0
+             */
+            wasted_gpu_hours: number;
         };
         /**
          * UsedBy
@@ -6810,11 +7179,16 @@ export interface operations {
     get_node_usage: {
         parameters: {
             query?: {
-                /** @description epoch seconds; default: the last hour */
+                /** @description epoch seconds; default: an hour before `until` */
                 since?: number;
                 /** @description epoch seconds; default: now */
                 until?: number;
+                /** @description at most so many, each the mean of its time; default: 500 */
+                points?: number | null;
+                /** @description an older name of `points` */
                 max_points?: number;
+                /** @description `csv`: a line for each point */
+                format?: "json" | "csv";
             };
             header?: never;
             path: {
@@ -6831,6 +7205,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeUsage"];
+                    "text/csv": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -8901,6 +9276,10 @@ export interface operations {
                 user?: string;
                 limit?: number;
                 offset?: number;
+                /** @description `csv`: a line for each row, all of them */
+                format?: "json" | "csv";
+                /** @description with `csv`: rows for each day of the span (UTC) */
+                daily?: boolean;
             };
             header?: never;
             path?: never;
@@ -8915,6 +9294,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Usage"];
+                    "text/csv": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -8953,6 +9333,95 @@ export interface operations {
                 };
                 content: {
                     "text/csv": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_attempt_metrics: {
+        parameters: {
+            query?: {
+                /** @description svg: plots; csv: every sample, or with `points` so many */
+                format?: "json" | "csv" | "svg";
+                /** @description at most about so many; default: 500 */
+                points?: number | null;
+                /** @description from this moment on, in seconds since 1970 */
+                since?: number | null;
+                /** @description up to this moment */
+                until?: number | null;
+            };
+            header?: never;
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptMetrics"];
+                    "text/csv": string;
+                    "image/svg+xml": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_attempt_metrics: {
+        parameters: {
+            query?: {
+                /** @description from this moment on, in seconds since 1970 */
+                since?: number | null;
+            };
+            header?: {
+                /** @description browsers send it by themselves */
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /** @description job id; or its start, or for a week its last five characters, while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+                /** @description from 1, or `latest` */
+                number: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Samples as they are taken, until its end */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

@@ -1,0 +1,1 @@
+"""What attempts used, over HTTP: points, tables, plots, and new samples as they come."""
