@@ -241,8 +241,8 @@ class FakeNodes(ResourceManagerServicer):
         self.nodes: dict[str, rm.Node] = {}
         self.changes: asyncio.Queue[rm.NodesChanged] = asyncio.Queue()
         self.asked: list[Any] = []
-        self.returned: list[rm.ReturnGpuRequest] = []
         self.usage: rm.GetNodeUsageReply | None = None  # what a machine used; None: one point
+        self.returned: list[rm.ReturnGpuRequest] = []
 
     def put(self, node_id: str = "node-1", **status: Any) -> rm.Node:
         """A healthy node with two GPUs."""

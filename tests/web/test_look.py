@@ -15,6 +15,7 @@ from tests.support.archives import Entry, docker_save, tiny_image
 from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.waiting import soon
 
+from . import axe
 from .conftest import ask, sign_in
 
 pytestmark = [pytest.mark.web, pytest.mark.slow]
@@ -135,6 +136,7 @@ def test_every_page(
         "job-long-names": f"/jobs/{jobs['n' * 100]}/{'t' * 63}",
         "queue": "/queue",
         "nodes": "/nodes",
+        "node": f"/nodes/{headway.workers[0]}",
         "usage": "/usage",
         "images": "/images",
         "image": "/images/admin/long-name-of-an-image",
@@ -182,20 +184,6 @@ def test_keys_alone_are_enough(context: BrowserContext, headway: Cluster, passwo
     expect(page.get_by_role("tab", name="stderr")).to_have_attribute("aria-selected", "true")
 
 
-# Rules of axe that are wrong for this page, each with the reason.
-NOT_FOR_US: dict[str, str] = {}
-_RUN_AXE = """async ([rules, off]) => {
-    const found = await axe.run(document, {
-        ...(rules === null ? {} : {runOnly: {type: "rule", values: rules}}),
-        rules: Object.fromEntries(off.map(rule => [rule, {enabled: false}])),
-        resultTypes: ["violations"],
-        iframes: false,
-    });
-    return found.violations.flatMap(one => one.nodes.map(node =>
-        `${one.id} (${one.impact}): ${node.html.slice(0, 150)} |${node.failureSummary.split("\\n")[1]}`));
-}"""
-
-
 def addresses(app: str, known: dict[str, list[str]]) -> list[str]:
     """An address or several of each route of the page; one without parameters is its own address."""
     routes = re.findall(r'<Route path="([^"]+)"', app)
@@ -221,20 +209,17 @@ def test_axe_finds_nothing_on_any_page(
         "/images/:owner/:name/:tag": ["/images/admin/long-name-of-an-image/2.5.1-cuda12.4"],
         "/datasets/:name": ["/datasets/numbers"],
         "/accounts/:name": ["/accounts/admin"],
+        "/nodes/:id": [f"/nodes/{headway.workers[0]}", "/nodes/none?of=year"],
         "/help/*": ["/help/scheduling", "/help/none"],
     }
     views = [*addresses((web_folder / "src" / "app.tsx").read_text(), known), "/no/such/page"]
     found: list[str] = []
     with browser.new_context(base_url=headway.url, viewport={"width": 1280, "height": 900}) as context:
-        context.add_init_script(path=web_folder / "node_modules" / "axe-core" / "axe.min.js")
+        axe.bring(context, web_folder)
         page = context.new_page()
 
         def look(name: str) -> None:
-            page.emulate_media(color_scheme="light")
-            found.extend(f"{name}: {one}" for one in page.evaluate(_RUN_AXE, [None, list(NOT_FOR_US)]))
-            # Nothing but colours differs in the dark.
-            page.emulate_media(color_scheme="dark")
-            found.extend(f"{name}, dark: {one}" for one in page.evaluate(_RUN_AXE, [["color-contrast"], []]))
+            found.extend(axe.look(page, name))
 
         page.goto("/")
         expect(page.get_by_label("Password")).to_be_visible()

@@ -261,6 +261,7 @@ function Shell({
             <Route path="/nodes">
               <Nodes admin={user.admin} />
             </Route>
+            <Route path="/nodes/:id">{({ id }) => <Nodes admin={user.admin} id={id} key={id} />}</Route>
             <Route path="/usage">
               <UsageView user={user} />
             </Route>

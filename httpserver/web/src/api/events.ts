@@ -32,6 +32,9 @@ export const keys = {
   groups: ["groups"] as const,
   accounts: ["accounts"] as const,
   registries: ["registries"] as const,
+  measured: (id: string, name: string, attempt: number, ended: boolean, zoom: { readonly from: number; readonly to: number } | null) =>
+    ["measured", id, name, attempt, ended, zoom] as const,
+  nodeMeasured: (id: string, span: string, zoom: { readonly from: number; readonly to: number } | null) => ["measured", "node", id, span, zoom] as const,
 };
 
 /** A job's newer view over an older one; the older one's tasks stay. */

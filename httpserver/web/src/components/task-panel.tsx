@@ -1,7 +1,8 @@
-import { Fragment, useState } from "react";
+import { Fragment, Suspense, lazy, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
 import type { Task } from "../api/client";
+import { patiently } from "../api/reach";
 import { endFacts } from "../domain/ends";
 import { gpus, size, span } from "../domain/format";
 import { short } from "../domain/image-name";
@@ -15,6 +16,9 @@ import { Phases } from "./phases";
 import { SpecOf } from "./task-spec";
 import { Before, Waiting } from "./waiting";
 import { Moment, When } from "./when";
+
+// With its charts' library: loaded where an attempt is looked at.
+const AttemptUse = lazy(() => patiently(() => import("./attempt-use")).then((m) => ({ default: m.AttemptUse })));
 
 export type Action = "cancel" | "retry" | "hold" | "release";
 
@@ -220,6 +224,11 @@ export function TaskPanel({
             />
           )}
           <Phases attempt={attempt} now={now} />
+          {mayExtend && (
+            <Suspense fallback={<p>Loading …</p>}>
+              <AttemptUse key={attempt.number} job={job} task={task.name} attempt={attempt} />
+            </Suspense>
+          )}
           {attempt === latest && !taskEnded(task.state) && (attempt.phases.scheduling_s ?? 0) >= LONG_WAIT_S && (
             <Before job={job} task={task.name} now={now} title="What started before it?" />
           )}

@@ -1,9 +1,12 @@
 import { useQueryClient } from "@tanstack/react-query";
+import { Suspense, lazy } from "react";
+import { Link } from "wouter";
 
 import { useAct } from "../api/act";
 import { type Node, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { useNodes } from "../api/nodes";
+import { patiently } from "../api/reach";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
@@ -18,6 +21,9 @@ import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { admissionText, admissionTone, healthTone } from "../domain/states";
 
+// With its charts' library: loaded where one machine is looked at.
+const NodeUse = lazy(() => patiently(() => import("../components/node-use")).then((m) => ({ default: m.NodeUse })));
+
 /** More machines than this get a search above them. */
 const FEW = 3;
 
@@ -29,8 +35,9 @@ const wordsOf = (node: Node): string[] => [
 
 type Action = "cordon" | "uncordon" | "drain";
 
-export function Nodes({ admin }: { admin: boolean }) {
-  useTitle("Nodes");
+/** All machines; `id`: one of them, with what it used over time. */
+export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
+  useTitle(id === undefined ? "Nodes" : `Node ${id}`);
   const client = useQueryClient();
   const nodes = useNodes();
   const [given, change] = useAddress();
@@ -47,35 +54,41 @@ export function Nodes({ admin }: { admin: boolean }) {
   if (nodes.isPending) return <p>Loading …</p>;
   if (nodes.data === undefined || !shows(nodes)) return <Trouble of={nodes} />;
   const wanted = text.trim().toLowerCase();
-  const shown = nodes.data.nodes.filter((node) => wordsOf(node).some((word) => word.toLowerCase().includes(wanted)));
+  const shown = nodes.data.nodes.filter((node) => (id === undefined ? wordsOf(node).some((word) => word.toLowerCase().includes(wanted)) : node.id === id));
   return (
     <>
       <div className="title-row">
         <div className="helped">
-          <h1>Nodes</h1>
+          <h1>{id === undefined ? "Nodes" : `Node ${id}`}</h1>
           <HelpLink topic="gpu-task" />
         </div>
-        {(nodes.data.nodes.length > FEW || text !== "") && (
+        {id !== undefined && <Link href="/nodes">All nodes</Link>}
+        {id === undefined && (nodes.data.nodes.length > FEW || text !== "") && (
           <div className="filters">
             <SearchField placeholder="machine, GPU, owner or job" value={text} onText={(q) => change({ q }, { typed: true })} />
           </div>
         )}
       </div>
-      <p className="facts">
-        The machines that run tasks. What is booked is kept for tasks that run, whether or not they use it; what is in use is measured.
-      </p>
-      <FreeNow list={nodes.data} now={now} />
+      {id === undefined && (
+        <>
+          <p className="facts">
+            The machines that run tasks. What is booked is kept for tasks that run, whether or not they use it; what is in use is measured.
+          </p>
+          <FreeNow list={nodes.data} now={now} />
+        </>
+      )}
       <Trouble of={nodes} />
       <MissingBookings list={nodes.data} />
       {act.error && <Failure error={act.error} />}
       {nodes.data.nodes.length === 0 && <Empty>Start a machine with “headway serve worker”.</Empty>}
-      {nodes.data.nodes.length > 0 && shown.length === 0 && <Empty>No machine matches.</Empty>}
-      <div className="nodes">
+      {nodes.data.nodes.length > 0 && shown.length === 0 && <Empty>{id === undefined ? "No machine matches." : `There is no machine “${id}”.`}</Empty>}
+      <div className={id === undefined ? "nodes" : "nodes one"}>
         {shown.map((node) => (
           <article className="node" key={node.id}>
             <div className="title-row">
               <h2>
-                {node.id} <State state={node.health} tone={healthTone[node.health]} />{" "}
+                {id === undefined ? <Link href={`/nodes/${encodeURIComponent(node.id)}`}>{node.id}</Link> : node.id}{" "}
+                <State state={node.health} tone={healthTone[node.health]} />{" "}
                 {node.admission !== "OPEN" && <State state={admissionText[node.admission]} tone={admissionTone[node.admission]} />}
               </h2>
               {admin && (
@@ -208,6 +221,12 @@ export function Nodes({ admin }: { admin: boolean }) {
           </article>
         ))}
       </div>
+      {id !== undefined &&
+        shown.map((node) => (
+          <Suspense fallback={<p>Loading …</p>} key={node.id}>
+            <NodeUse node={node} />
+          </Suspense>
+        ))}
     </>
   );
 }
