@@ -40,6 +40,7 @@ from .job_events.event_log import JobEventLog
 from .job_events.reading import EventReading
 from .jobs.account_jobs import AccountJobs
 from .jobs.account_removal import AccountRemoval
+from .jobs.gpu_holds import GpuHolds
 from .jobs.job_file_process import JobFileProcess
 from .jobs.service import Jobs
 from .jobs.submit import Submit
@@ -260,6 +261,7 @@ def assemble(
         account_jobs=account_jobs,
         removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
         submit=Submit(services, process, pinning, uses, refuses_work),
+        gpu_holds=GpuHolds(services, hub.nodes, cluster),
         jobs=jobs,
         job_folders=job_folders,
         job_events=job_events,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .job_events.reading import EventReading
     from .jobs.account_jobs import AccountJobs
     from .jobs.account_removal import AccountRemoval
+    from .jobs.gpu_holds import GpuHolds
     from .jobs.service import Jobs
     from .jobs.submit import Submit
     from .logs.job_folders import JobFolders
@@ -51,6 +52,7 @@ class Parts:
     account_jobs: AccountJobs
     removal: AccountRemoval
     submit: Submit
+    gpu_holds: GpuHolds
     jobs: Jobs
     job_folders: JobFolders
     job_events: JobEventLog

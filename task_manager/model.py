@@ -24,11 +24,13 @@ class Shape:
     image: str = ""  # its pinned digest, if any: nodes that have it are preferred
     needs_image_there: bool = False  # only nodes that have the image will do: it can't be pulled
     ulimits: tuple[tuple[str, int], ...] = ()  # names and hard limits that its processes need
+    node_id: str = ""  # only this node: its process is a person's own, there; empty: any
+    gpu_uuids: tuple[str, ...] = ()  # exactly these cards, sorted; empty: any that suit. Only with ``node_id``
 
     @property
     def is_plain(self) -> bool:
         """Whether it needs nothing of a node but room."""
-        return not (self.architecture or self.require_cuda or self.needs_image_there or self.ulimits)
+        return not (self.architecture or self.require_cuda or self.needs_image_there or self.ulimits or self.node_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,7 @@ def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
             digest=spec.image_digest,
             source=spec.image_source,
             ulimits=spec.ulimits,
+            local=spec.local,
         ),
         timeout_s=convert.duration_s(spec.timeout_s, "timeout_s"),
         retries=spec.retries,
@@ -122,6 +123,7 @@ def shape(
     digest: str = "",
     source: int = common_pb2.IMAGE_SOURCE_UNKNOWN,
     ulimits: Iterable[common_pb2.Ulimit] = (),
+    local: common_pb2.LocalHold | None = None,
 ) -> Shape:
     """What a task and its image need of a node."""
     pinned = bool(digest) and source != common_pb2.IMAGE_SOURCE_UNKNOWN
@@ -137,6 +139,8 @@ def shape(
         digest if pinned else "",
         pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
         tuple((one.name, one.hard) for one in ulimits),
+        local.node_id if local is not None else "",
+        tuple(sorted(local.gpu_uuids)) if local is not None else (),
     )
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()

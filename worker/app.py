@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError, Unavailable
@@ -30,6 +30,10 @@ from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
 from .gpu_parts import offered_gpus, watch_attempts_gpus
+from .holds.door import HoldDoor, socket_path
+from .holds.keeper import Holds
+from .holds.runtime import RuntimeWithHolds
+from .holds.time_is_over import HoldLimits
 from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
 from .logs.reader import WorkerLogReader
@@ -104,7 +108,11 @@ async def build(
         tell=lambda word, sentence, blocks: conditions.set(word, sentence, blocks_work=blocks),
     )
     parts = _parts(config, setup, runtime)
-    runtime, guard = parts.runtime, parts.guard
+    guard = parts.guard
+    holds = Holds(
+        folder / "holds", clock, HoldLimits(silence_s=settings.gpu_silence_s), describe=lambda uuid: status.gpu(uuid)
+    )
+    runtime = cast(Runtime, RuntimeWithHolds(parts.runtime, holds))
     gpus = gpus or parts.gpus
     assert gpus is not None
     assert guard is not None
@@ -286,6 +294,11 @@ async def build(
 
     registration = Registration(register, report_status, conditions, clock)
     server = RpcServer(service, bind=settings.bind, token=cluster.token, numbers=metrics.rpc if metrics else None)
+    path = socket_path(settings.gpu_socket, node_id)
+    if path is not None:
+        door = HoldDoor(path, holds, node_id=node_id, cluster=cluster.name)
+        service.on_open(door.open)
+        service.on_stop(door.close)
     reader = WorkerLogReader(controller.find, runtime, copier, mounted, clock)
     servicer = WorkerService(
         service,

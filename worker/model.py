@@ -66,6 +66,14 @@ class WantedImage:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalHold:
+    """GPUs for a person's own process on this machine, which shows the key with this hash."""
+
+    node_id: str
+    key_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchAttempt:
     """An order to run one attempt. Times are epoch seconds."""
 
@@ -83,6 +91,7 @@ class LaunchAttempt:
     incarnation: int = 0  # of this node, as TaskManager knows it
     lease_s: float = 120.0
     lease_enforced: bool = False
+    local: LocalHold | None = None  # no container runs
 
     @property
     def image(self) -> WantedImage:

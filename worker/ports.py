@@ -152,6 +152,7 @@ class StartOrder:
     owner: str = ""
     account_uid: int | None = None  # to whom the personal space belongs on disk
     account_gid: int | None = None
+    key_hash: str | None = None  # of a hold: a person's own process gets the GPUs, and no container is made
     launch: bytes = b""  # as the Worker stores it; left in the box too, for a Worker whose store was lost
 
 

@@ -23,6 +23,7 @@ from .model import (
     Extension,
     ImageSource,
     LaunchAttempt,
+    LocalHold,
     Owner,
     WantedImage,
 )
@@ -59,6 +60,9 @@ def launch(message: pb.LaunchAttempt) -> LaunchAttempt:
         incarnation=message.incarnation,
         lease_s=message.lease_s,
         lease_enforced=message.lease_enforced,
+        local=LocalHold(message.spec.local.node_id, message.spec.local.key_hash)
+        if message.spec.HasField("local")
+        else None,
     )
 
 

@@ -23,7 +23,7 @@ HABITS: Final = {
     ),
     **dict.fromkeys(("squeue", "waiting", "sprio", "pending", "slurm"), "queue"),
     **dict.fromkeys(("sinfo", "machines", "hosts", "df", "fleet", "fleets", "cluster", "workers"), "nodes"),
-    **dict.fromkeys(("gpu", "gpustat", "nvidia-smi", "nvtop", "top", "htop"), "gpus"),
+    **dict.fromkeys(("gpustat", "nvidia-smi", "nvtop", "top", "htop"), "gpus"),
     **dict.fromkeys(("sacct", "sshare", "sreport", "accounting", "stats"), "usage"),
     **dict.fromkeys(("log", "output", "cat"), "logs ID"),
     **dict.fromkeys(("tail", "attach", "follow"), "logs -f ID"),

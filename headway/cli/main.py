@@ -55,6 +55,7 @@ _COMMANDS = {
     "events": (".events", "events", "Show or follow what happens to jobs."),
     "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show the waiting tasks, and why each one waits."),
+    "gpu": (".gpu", "gpu", "Hold GPUs of this machine for a program that you start on it."),
     "gpus": (".gpus", "gpus", "Show who holds each GPU, and what is free."),
     "nodes": (".cluster", "nodes", "Show machines; close them for new work (admins)."),
     "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),

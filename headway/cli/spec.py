@@ -30,6 +30,12 @@ def spec_lines(spec: dict[str, Any]) -> Iterator[str]:
 
 def _facts(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     needs, resources = spec["needs"], spec["resources"]
+    if not spec["image"]:
+        asked = f"{resources['gpus']} GPU{'' if resources['gpus'] == 1 else 's'}"
+        yield "runs", "on the machine itself, without a container (`headway gpu run`)"
+        yield "resources", asked + "".join(f" {model}" for model in (" or ".join(resources["gpu_model"]),) if model)
+        yield "limits", f"timeout {spec['timeout']}, grace {spec['grace']}"
+        return
     if needs:
         named = [f"{task} ({on})" for task, on in needs.items()] if isinstance(needs, dict) else needs
         yield "needs", ", ".join(named)

@@ -399,6 +399,14 @@ class WorkerSection(Section):
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
     )
+    gpu_socket: str = Field(
+        default="",
+        description="the Unix socket by which people's own processes on this machine hold GPUs (`headway gpu run`); "
+        "`off`: none. By default NODE.sock in `/run/headway`, or without root in `$XDG_RUNTIME_DIR/headway`",
+    )
+    gpu_silence_s: Seconds = Field(
+        default=120.0, description="a hold of GPUs ends when its process says nothing for so long"
+    )
     sample_every_s: SecondsOrZero = Field(
         default=1.0,
         description="how often CPU, memory, disk, network and GPUs of each running task are measured; 0: never",

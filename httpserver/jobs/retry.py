@@ -83,6 +83,11 @@ class Retry:
         async with aclosing(self._services.jobs.parts("GetJob", request)) as parts:
             async for part in parts:
                 for view in part.tasks:
+                    if not view.image and ended and view.state in _AGAIN and task in ("", view.name):
+                        raise Conflict(
+                            f"{job.id} was a program on the machine itself, which has ended: start it there again with "
+                            "`headway gpu run`."
+                        )
                     refs = {Ref(kind, key) for kind, key in needs(job.owner, [view])}
                     if ended and view.state in _AGAIN and task in ("", view.name):
                         must |= refs

@@ -265,10 +265,17 @@ class Jobs:
 
         Raises:
             NotAllowed: somebody else's job.
+            Conflict: it runs in no container.
         """
         job = await self.own(account, ref)
         async with aclosing(self._services.jobs.parts("GetJobSpec", jm.GetJobRequest(job_id=job.id))) as parts:
-            messages = [part.SerializeToString() async for part in parts]
+            found = [part async for part in parts]
+        if any(task.HasField("local") for part in found for task in part.tasks):
+            raise Conflict(
+                f"{job.id} is a program on the machine itself, so it has no job file: start it there again with "
+                "`headway gpu run`."
+            )
+        messages = [part.SerializeToString() for part in found]
         asked = (tuple(messages), job.name, convert.priority(job.priority).value, form)
         if sum(map(len, messages)) <= _INLINE_BYTES:
             return await asyncio.to_thread(job_file.as_text, *asked)

@@ -148,7 +148,7 @@ def _shape(shape: Shape) -> list[Any]:
     row = [
         shape.cpu_centi, shape.memory_bytes, shape.gpus, shape.gpu_models, shape.gpu_memory_bytes, shape.architecture,
         shape.require_cuda, shape.image, shape.needs_image_there,
-        shape.ulimits,
+        shape.ulimits, shape.node_id, shape.gpu_uuids,
     ]  # fmt: skip
     while len(row) > 3 and not row[-1]:
         row.pop()
@@ -157,7 +157,8 @@ def _shape(shape: Shape) -> list[Any]:
 
 def _shape_of(row: list[Any]) -> Shape:
     ulimits = [tuple((name, hard) for name, hard in row[9])] if len(row) > 9 else []
-    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], *ulimits)
+    uuids = [tuple(row[11])] if len(row) > 11 else []
+    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], *ulimits, *row[10:11], *uuids)
 
 
 def _task(seen: FrameTask) -> list[Any]:

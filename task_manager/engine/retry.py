@@ -69,6 +69,8 @@ def after_end(
         return EndTask(TaskState.SUCCEEDED, reason)
     if task.cancel_by is not None:
         return EndTask(TaskState.CANCELLED, _cancelled(reason))
+    if task.shape.node_id:
+        return EndTask(reason.task_state, reason)  # the person's process has ended with it: nobody would take another
     if reason.word is EndWord.NODE_LOST or (engine_away and reason.platform_retry):
         if task.losses >= settings.loss_retries:
             return EndTask(reason.task_state, _last_loss(reason, task.losses + 1))

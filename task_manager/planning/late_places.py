@@ -108,8 +108,8 @@ class LatePassRunner(PassRunner):
                 found[task_id] = replace(booked, promised_s=min(booked.promised_s, falls_to_s))
                 continue
             node = self.timelines.nodes.get(booked.node_id)
-            if node is None or not node.is_sure:
-                continue  # its end is a guess
+            if node is None or not node.is_sure or task.shape.gpu_uuids:
+                continue  # its end is a guess, or which cards will be free
             if task_id in self._owed:
                 # It had a promise before: slack is given once.
                 found[task_id] = replace(booked, promised_s=booked.start_s)

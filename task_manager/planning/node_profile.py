@@ -30,6 +30,7 @@ class ProfileDemand:
     memory_bytes: int
     gpus: int
     kinds: tuple[int, ...]
+    named: tuple[str, ...] = ()  # exactly these cards
 
 
 class NodeProfile:
@@ -143,7 +144,13 @@ class NodeProfile:
             demand.cpu_centi <= self._cpu[0]
             and demand.memory_bytes <= self._memory[0]
             and (demand.gpus == 0 or demand.gpus <= sum([self._cards[kind][0] for kind in demand.kinds]))
+            and (not demand.named or self.has_named(demand.named))
         )
+
+    def has_named(self, uuids: Sequence[str]) -> bool:
+        """Whether all these cards are free now. The rows count cards of a kind, and not which ones."""
+        free = {gpu.uuid for gpu in self.free_cards}
+        return free.issuperset(uuids)
 
     def free_at(self, demand: ProfileDemand, at_s: float) -> int:
         """How many suitable cards are free at that moment."""
@@ -152,6 +159,8 @@ class NodeProfile:
 
     def free_until(self, demand: ProfileDemand) -> float:
         """Until when it fits without a break from this moment on; infinity: for ever."""
+        if demand.named and not self.has_named(demand.named):
+            return self._times[0]
         free, gpus = self._row(demand)
         for i, time in enumerate(self._times):
             if free[i] < gpus or self._cpu[i] < demand.cpu_centi or self._memory[i] < demand.memory_bytes:

@@ -16,7 +16,7 @@ from headway.ids import NodeId, TaskId
 from ..limits import AdmissionLimits
 from ..model import Gpu, Shape, Task
 from .allowances import Allowance, Allowances
-from .bookings import Booking, Reservation, kind_of, until_of
+from .bookings import OUTLIVED_S, Booking, Reservation, kind_of, until_of
 from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement
@@ -34,9 +34,24 @@ class ResourceRequest:
 
     def on(self, node: NodeProfile) -> ProfileDemand | None:
         """What the shape demands of this node; None: the node can't hold it."""
-        if self.shape.needs_image_there and self.shape.image not in node.free_now.node.images:
+        shape = self.shape
+        if shape.needs_image_there and shape.image not in node.free_now.node.images:
             return None
-        return self.by_group[node.group]
+        demand = self.by_group[node.group]
+        if demand is None or not shape.node_id:
+            return demand
+        return self._on_its_own(node, demand) if node.id == shape.node_id else None
+
+    def _on_its_own(self, node: NodeProfile, demand: ProfileDemand) -> ProfileDemand | None:
+        """On the one node that the shape names, with the kinds of the cards that it names."""
+        uuids = self.shape.gpu_uuids
+        if not uuids:
+            return demand
+        named = [gpu for gpu in node.free_now.node.gpus if gpu.uuid in uuids and gpu.usable]
+        if len(named) < len(uuids):
+            return None
+        kinds = {node.kinds[kind_of(gpu)] for gpu in named}
+        return replace(demand, kinds=tuple(sorted(kinds)), named=uuids)
 
 
 # Requests are kept from pass to pass: to work them out anew would take a good part of a short pass.
@@ -84,6 +99,9 @@ class NodeTimelines:
         self._kept: dict[NodeId, dict[TaskId, Reservation]] = {}
         self._nodes_now: dict[int, list[NodeProfile]] = {}
         self._blockers: dict[int, tuple[NodeId, TaskId] | None] = {}
+        self._named: set[str] = set()  # cards that waiting tasks name: others get them last
+        self._held_until = {uuid: until_of(booking, now_s) for booking in running for uuid in booking.gpu_uuids}
+        self._kept_named: dict[TaskId, tuple[tuple[str, ...], float]] = {}  # reserved by name, and until when
 
     # -- where and when ---------------------------------------------------------------------------
 
@@ -101,6 +119,7 @@ class NodeTimelines:
                 )
                 found = _known_requests.setdefault((shape, self._alike), ResourceRequest(number, shape, demands))
             self._requests[id(shape)] = found
+            self._named.update(shape.gpu_uuids)
         return found
 
     def earliest_start(
@@ -113,6 +132,7 @@ class NodeTimelines:
         """
         request, gpus = self.request_for(task.shape), task.shape.gpus
         allowances = self._allowances.of(task)
+        after_s = max(after_s, self._named_free_s(task.shape))
         while True:
             for allowance in allowances:
                 start_s = allowance.earliest_start(gpus, duration_s, after_s)
@@ -125,6 +145,17 @@ class NodeTimelines:
             ):
                 return earliest
             after_s = earliest.start_s
+
+    def _named_free_s(self, shape: Shape) -> float:
+        """The first moment at which all cards that the shape names are free, as far as their bookings tell."""
+        if not shape.gpu_uuids:
+            return self.now_s
+        node = self.nodes.get(NodeId(shape.node_id))
+        free = {gpu.uuid for gpu in node.free_cards} if node is not None else set()
+        taken_s = self.now_s + OUTLIVED_S  # by a start of this pass
+        ends = [self._held_until.get(uuid, self.now_s if uuid in free else taken_s) for uuid in shape.gpu_uuids]
+        kept = [end_s for uuids, end_s in self._kept_named.values() if not set(uuids).isdisjoint(shape.gpu_uuids)]
+        return max(self.now_s, *ends, *kept)
 
     def is_limited(self, task: Task) -> bool:
         """Whether any limit counts this task's GPUs."""
@@ -225,6 +256,7 @@ class NodeTimelines:
 
     def add(self, task: Task, reservation: Reservation) -> None:
         """Books exactly this reservation. On a closed node it takes nothing, since nothing else can start there."""
+        self._keep_named(task, reservation)
         self._move(task, reservation, 1)
         self._allowances.keep(task, reservation)
         self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
@@ -262,6 +294,7 @@ class NodeTimelines:
         self._blockers.clear()
         self._nodes_now.clear()
         for task, reservation in reservations:
+            self._keep_named(task, reservation)
             self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
             self._allowances.note(task, reservation)
         return True
@@ -271,6 +304,7 @@ class NodeTimelines:
         self._move(task, reservation, -1)
         self._allowances.give_back(task, reservation)
         del self._kept[reservation.node_id][task.id]
+        self._kept_named.pop(task.id, None)
 
     def has_room(self, task: Task, reservation: Reservation, slack_s: float) -> bool:
         """Whether the reservation fits on its open node, except for ``slack_s`` at both ends."""
@@ -324,7 +358,11 @@ class NodeTimelines:
         """Whether the node has what the reservation takes at this very moment."""
         node, shape = self.nodes[reservation.node_id], task.shape
         cards = self._cards(reservation, node)
-        return cards is not None and node.has_free(shape.cpu_centi, shape.memory_bytes, cards, self.now_s, self.now_s)
+        return (
+            cards is not None
+            and node.has_free(shape.cpu_centi, shape.memory_bytes, cards, self.now_s, self.now_s)
+            and node.has_named(shape.gpu_uuids)
+        )
 
     def start(
         self, task: Task, earliest: EarliestStart, duration_s: float, reservation: Reservation | None = None
@@ -337,9 +375,23 @@ class NodeTimelines:
         quota = dict(kept if kept is not None else node.cards_for(demand, self.now_s, self.now_s + duration_s))
         chosen: list[Gpu] = []
         if demand.gpus:
+            named = task.shape.gpu_uuids
+            if named:
+                node_kinds = [node.kinds[kind_of(gpu)] for gpu in node.free_cards if gpu.uuid in named]
+                quota = dict(Counter(node_kinds))
             for gpu in sorted(
-                (gpu for gpu in node.free_cards if quota.get(node.kinds[kind_of(gpu)])),
-                key=lambda gpu: (gpu.memory_bytes, self._last_used(gpu.uuid), gpu.index, gpu.uuid),
+                (
+                    gpu
+                    for gpu in node.free_cards
+                    if quota.get(node.kinds[kind_of(gpu)]) and (not named or gpu.uuid in named)
+                ),
+                key=lambda gpu: (
+                    gpu.memory_bytes,
+                    gpu.uuid in self._named,
+                    self._last_used(gpu.uuid),
+                    gpu.index,
+                    gpu.uuid,
+                ),
             ):
                 kind = node.kinds[kind_of(gpu)]
                 if quota[kind] and len(chosen) < demand.gpus:
@@ -354,9 +406,15 @@ class NodeTimelines:
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def _keep_named(self, task: Task, reservation: Reservation) -> None:
+        if task.shape.gpu_uuids:
+            self._kept_named[task.id] = (task.shape.gpu_uuids, reservation.start_s + reservation.duration_s)
+
     def _demand(self, number: int, shape: Shape, node: NodeProfile) -> ProfileDemand | None:
         # Whether the image is there is asked node by node (`ResourceRequest.on`).
-        plain = replace(shape, needs_image_there=False) if shape.needs_image_there else shape
+        plain = shape
+        if shape.needs_image_there or shape.node_id:
+            plain = replace(shape, needs_image_there=False, node_id="", gpu_uuids=())
         if shortages(plain, full_capacity(node.free_now.node), self._cpu_tasks):
             return None
         suitable = {kind_of(gpu) for gpu in node.free_now.node.gpus if suits(gpu, shape)} if shape.gpus else set()

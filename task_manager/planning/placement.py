@@ -5,21 +5,17 @@ A task's GPUs, CPUs and memory come from one node, and GPUs are never shared.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from headway.ids import NodeId
+from headway.model.gpu_names import is_model, is_slice
 from headway.model.ulimits import UNLIMITED, exceeds, told
 from headway.states import Admission, NodeHealth
 
 from ..model import Gpu, Node, Shape
 from . import cuda
-
-_WORD = re.compile(r"[^\s-]+")
-_MIG = "mig"
 
 
 class CpuTasks(StrEnum):
@@ -41,6 +37,8 @@ class Lack(StrEnum):
     ARCHITECTURE = "architecture"  # its image is for another processor architecture
     DRIVER = "driver"  # its image needs a newer driver or another card
     ULIMIT = "ulimit"  # its engine gives no such limits
+    OTHER_NODE = "other_node"  # its process is on another machine
+    NAMED_GPU = "named_gpu"  # a card that it names is not free here
     IMAGE = "image"  # its image is not on this node's engine and can't be brought there
 
 
@@ -119,33 +117,6 @@ def suits(gpu: Gpu, shape: Shape) -> bool:
     return shape.gpus <= 1 or not is_slice(gpu.model)
 
 
-@lru_cache(maxsize=4096)
-def is_slice(model: str) -> bool:
-    """Whether it is a MIG slice of a card: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
-    return _MIG in _WORD.findall(model.lower())
-
-
-@lru_cache(maxsize=4096)
-def is_model(model: str, wanted: str) -> bool:
-    """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`.
-
-    It is if the wanted words are whole words of the name, next to each other and in this order. A MIG slice is no
-    `A100`, but a `MIG`, a `1g.5gb` and an `A100 MIG 1g.5gb`.
-    """
-    have, want = (_WORD.findall(name.lower()) for name in (model, wanted))
-    if _MIG not in have:
-        return _has_words(have, want)
-    at = have.index(_MIG)
-    if _MIG not in want[1:]:
-        return _has_words(have[at:], want)
-    card, part = want[: want.index(_MIG)], want[want.index(_MIG) :]
-    return _has_words(have[:at], card) and _has_words(have[at:], part)
-
-
-def _has_words(have: Sequence[str], want: Sequence[str]) -> bool:
-    return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
-
-
 def takes_image(shape: Shape, node: Node) -> bool:
     """Whether the shape's image can run on the node. Facts that are not known count as met."""
     if shape.architecture and node.architecture and shape.architecture != node.architecture:
@@ -170,11 +141,18 @@ def fits(shape: Shape, free: FreeResources) -> bool:
     """Whether the shape fits into what is free on the node. Whether the node is open is not looked at."""
     if shape.cpu_centi > free.cpu_centi or shape.memory_bytes > free.memory_bytes:
         return False
+    if shape.node_id and (shape.node_id != free.node.id or not has_named(shape, free.gpus)):
+        return False
     if not shape.is_plain and not (takes_image(shape, free.node) and gives_ulimits(shape, free.node)):
         return False
     if shape.gpus == 0:
         return True
     return shape.gpus <= len(free.gpus) and shape.gpus <= sum(1 for gpu in free.gpus if suits(gpu, shape))
+
+
+def has_named(shape: Shape, gpus: Iterable[Gpu]) -> bool:
+    """Whether all cards that the shape names are among these."""
+    return not shape.gpu_uuids or {gpu.uuid for gpu in gpus}.issuperset(shape.gpu_uuids)
 
 
 def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
@@ -191,6 +169,11 @@ def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.
         if suitable < shape.gpus:
             enough_others = len(free.gpus) >= shape.gpus
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
+    if shape.node_id and shape.node_id != free.node.id:
+        lacks.append(Shortage(Lack.OTHER_NODE, 0, 0, f"it is for {shape.node_id}"))
+    elif not lacks and not has_named(shape, free.gpus):
+        count = sum(gpu.uuid in shape.gpu_uuids for gpu in free.gpus)
+        lacks.append(Shortage(Lack.NAMED_GPU, shape.gpus, count))
     if not shape.is_plain:
         lacks.extend(image_lacks(shape, free.node))
         lacks.extend(ulimit_lacks(shape, free.node))
@@ -264,7 +247,7 @@ def choose(
     if shape.gpus == 0:
         return ChosenGpus(best.node.id, ())
     cards = sorted(
-        (gpu for gpu in best.gpus if suits(gpu, shape)),
+        (gpu for gpu in best.gpus if suits(gpu, shape) and (not shape.gpu_uuids or gpu.uuid in shape.gpu_uuids)),
         key=lambda gpu: (gpu.memory_bytes, last_used(gpu.uuid), gpu.index, gpu.uuid),
     )
     return ChosenGpus(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))

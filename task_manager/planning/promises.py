@@ -130,6 +130,7 @@ def may_be_promised(snapshot: PassInput, timelines: NodeTimelines, task: Task, r
     closes_at = order_settled_at(snapshot, task)
     return (
         node is not None
+        and not task.shape.gpu_uuids  # reservations count cards, and don't say which
         and node.outlived is None  # its end is a guess
         and node.end_unconfirmed is None
         and closes_at is not None

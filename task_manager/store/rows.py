@@ -65,9 +65,10 @@ def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_me
     # Tasks are mostly alike: all tasks of a shape share one object.
     architecture, require_cuda, digest, there, *later = json.loads(image) if image else ("", "", "", False)
     ulimits = tuple((name, hard) for name, hard in later[0]) if later else ()  # versions before kept none
+    node_id, uuids = later[1] if len(later) > 1 else ("", ())
     return Shape(
         cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, architecture, require_cuda, digest, there,
-        ulimits,
+        ulimits, node_id, tuple(uuids),
     )  # fmt: skip
 
 
@@ -75,6 +76,8 @@ def _image_json(shape: Shape) -> str:
     if shape.is_plain and not shape.image:
         return ""
     asks = [shape.architecture, shape.require_cuda, shape.image, shape.needs_image_there]
+    if shape.node_id:
+        return json.dumps([*asks, shape.ulimits, [shape.node_id, shape.gpu_uuids]])
     return json.dumps([*asks, shape.ulimits] if shape.ulimits else asks)
 
 

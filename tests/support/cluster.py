@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -58,6 +60,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.mount = self.folder / "mount"
+        self._sockets = Path(tempfile.mkdtemp(prefix="hw-"))  # a socket's path must be short
         self.http_port, http_rpc, jobs, tasks, nodes, *workers = free_ports(5 + len(self.workers))
         self.url = f"http://127.0.0.1:{self.http_port}"
         token = self.folder / "token"
@@ -87,6 +90,7 @@ class Cluster:
                 "worker.node_id": node,
                 "worker.bind": f"127.0.0.1:{port}",
                 "worker.folder": str(self.folder / "workers" / node),
+                "worker.gpu_socket": str(self.gpu_socket(node)),
             }
             (self.folder / "workers" / node).mkdir(parents=True, exist_ok=True)
             self._write(self.folder / f"{node}.toml", {**self._common, **own, **self.worker_settings.get(node, {})})
@@ -156,6 +160,7 @@ class Cluster:
             self.kill9(name)
         if os.geteuid() == 0:
             mounts.unmount_below(self.folder / "workers")  # homes of tasks that ran
+        shutil.rmtree(self._sockets, ignore_errors=True)
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text("utf-8", "replace")
@@ -206,6 +211,10 @@ class Cluster:
         with Client(Profile(url=self.url)) as anonymous:
             answer = anonymous.login(name, password)
         return Client(Profile(url=self.url, token=answer["token"], user=name))
+
+    def gpu_socket(self, node: str) -> Path:
+        """By which people's own processes on the machine hold GPUs."""
+        return self._sockets / f"{node}.sock"
 
     def environ(self) -> dict[str, str]:
         """For the command line as the first admin."""

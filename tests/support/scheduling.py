@@ -275,7 +275,7 @@ class Cluster:
             node = self.nodes.get(node_id)
             if node is not None and start > self.now and node_id not in self.closed:
                 others = booked[:i] + booked[i + 1 :]
-                bare = replace(task, shape=replace(task.shape, gpu_models=(), gpu_memory_bytes=0))
+                bare = replace(task, shape=replace(task.shape, gpu_models=(), gpu_memory_bytes=0, gpu_uuids=()))
                 assert self._fits_beside(others, node, bare, start, end), f"{task.id} has no room for its reservation"
 
     def _check_idle(self, made: Plan, free_resources: list[FreeResources]) -> None:

@@ -58,6 +58,13 @@ def _facts(launch: LaunchAttempt, now: float, place: str) -> dict[str, str]:
     }
 
 
+def hold_facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
+    """What a person's own process learns. All else of its environment is its own."""
+    facts = _facts(launch, now, "")
+    inside = ("HEADWAY_CPUS", "HEADWAY_MEMORY_MIB", "HEADWAY_NFS_DIR", "HEADWAY_ATTEMPT_DIR", "NVIDIA_VISIBLE_DEVICES")
+    return {name: value for name, value in facts.items() if name not in inside}
+
+
 def _user_name(launch: LaunchAttempt, image: LocalImage) -> str:
     if launch.spec.user is RunAs.ACCOUNT:
         return launch.owner.name

@@ -9,9 +9,9 @@ from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 from ..box import LaunchSpec, container_command, new_place
 from ..box import LogLimitAction as BoxLogLimitAction
 from ..container_paths import CODE_DIR, DATASETS_DIR, HOME, NFS_DIR
-from ..model import LaunchAttempt
-from ..ports import LocalImage
-from .environment import task_environment
+from ..model import LaunchAttempt, LocalHold
+from ..ports import LocalImage, StartOrder
+from .environment import hold_facts, task_environment
 
 _SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
 
@@ -104,4 +104,33 @@ def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_g
         home=HOME,
         place=place,
         mounts=mount_points(launch),
+    )
+
+
+def hold_order(
+    launch: LaunchAttempt, local: LocalHold, *, now: float, until_boot_ns: int | None, grace_s: float
+) -> StartOrder:
+    """What a person's own process on this machine is given: GPUs, a time limit, and facts for its environment."""
+    spec = launch.spec
+    return StartOrder(
+        attempt=launch.attempt,
+        image=LocalImage(""),
+        spec=LaunchSpec(
+            args=(),
+            env=hold_facts(launch, now),
+            user="",
+            timeout_ms=max(1, round(spec.timeout_s * 1000)),
+            grace_ms=round(spec.grace_s * 1000),
+            lease_grace_ms=round(grace_s * 1000),
+        ),
+        command=None,
+        lease_until_boot_ns=until_boot_ns,
+        cpus_centi=spec.resources.cpus_centi,
+        memory_bytes=spec.resources.memory_bytes,
+        shm_bytes=0,
+        network=spec.network,
+        gpu_uuids=launch.gpu_uuids,
+        job_name=launch.job_name,
+        owner=launch.owner.name,
+        key_hash=local.key_hash,
     )

@@ -23,14 +23,14 @@ from headway.waiting import wait
 from .. import wire
 from ..alarms import Alarm
 from ..box import BoxStanding, EndRecord, StartedRecord, StopWord
-from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt
+from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt, LocalHold
 from ..ports import AttemptProgress, ContainerFacts, ContainerState, LocalImage, RuntimeRefused, StartOrder
 from . import end_decision
 from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
 from .end_decision import EndEvidence
 from .finish import AttemptFinish, begin_copy
-from .launch_spec import dataset_versions, launch_spec
+from .launch_spec import dataset_versions, hold_order, launch_spec
 from .leases import Lease, first_lease, usable_s
 from .platform_log import platform_log_line
 from .start_faults import asked_of
@@ -215,6 +215,9 @@ class TaskExecutor:
 
     async def _prepare_and_start(self) -> None:
         context, launch, record = self._context, self.launch, self.record
+        if launch.local is not None:
+            await self._offer(launch.local)
+            return
         limits, spec = context.limits, launch.spec
         home = await context.mounted.home(launch.owner)
         image = await self._image()
@@ -265,6 +268,27 @@ class TaskExecutor:
         for note in facts.notes:
             self._log_line(note)
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
+
+    async def _offer(self, local: LocalHold) -> None:
+        """Nothing is fetched, and no container is made: a person's own process takes the GPUs."""
+        context, launch, record = self._context, self.launch, self.record
+        await context.gpus.begins(record, launch)
+        lease = await self._first_lease()
+        order = hold_order(
+            launch,
+            local,
+            now=context.clock.now(),
+            until_boot_ns=lease.until_boot_ns,
+            grace_s=context.limits.lease_grace_s,
+        )
+        order = replace(order, launch=record.launch or b"")
+        record.boot_id = context.boot_id
+        self._report(AttemptEventKind.CONTAINER_STARTING)
+        await self._container.until_answered(lambda: context.runtime.start(order), limit_s=context.limits.create_s)
+        context.store.put_later(record)
+        begin_copy(context, record)
+        record.times = replace(record.times, container_started_at=context.clock.now())
+        self._log_line(f"Its GPUs are offered to the process on {context.node_id} that asked for them.")
 
     async def _image(self) -> LocalImage:
         context, spec = self._context, self.launch.spec

@@ -22,7 +22,7 @@ from ..images import ImageManager
 from ..machine.conditions import Conditions
 from ..machine.disk_watch import DiskWatch
 from ..machine.engine_watch import EngineWatch
-from ..ports import GpuInventory, Gpus, Runtime
+from ..ports import GpuInventory, GpuReading, Gpus, Runtime
 
 _RESERVED_MEMORY = 512 << 20  # for the system and Headway itself, if the settings name no limit
 _MAX_IMAGES = 500
@@ -83,12 +83,14 @@ class StatusReader:
         self._show_names = show_names
         self._gpu_passing = gpu_passing
         self._cpu_before: tuple[float, float] | None = None  # (at, busy CPU seconds)
+        self._gpus_seen: dict[str, GpuReading] = {}
 
     async def read(self) -> pb.NodeStatus:
         """The status now. Never raises and never waits long."""
         using_resources = self._using_resources()
         ours = {uuid for executor in using_resources for uuid in executor.launch.gpu_uuids}
         gpus = await self._gpus.read(ours)
+        self._gpus_seen |= {gpu.uuid: gpu for gpu in gpus.gpus}
         self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
         self._conditions.set("gpu_faulty", self._faulty(gpus), blocks_work=False)
         self._conditions.set("gpus_simulated", self._simulated(gpus), blocks_work=False)
@@ -112,6 +114,11 @@ class StatusReader:
             status.disk_free_bytes, status.disk_total_bytes = disk.free_bytes, disk.total_bytes
         status.conditions.extend(self.conditions())
         return status
+
+    def gpu(self, uuid: str) -> dict[str, object]:
+        """How people know this card, as it was read last."""
+        seen = self._gpus_seen.get(uuid)
+        return {} if seen is None else {"index": seen.index, "model": seen.model, "memory_bytes": seen.memory_bytes}
 
     def conditions(self) -> list[pb.Condition]:
         """As messages."""

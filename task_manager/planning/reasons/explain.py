@@ -199,6 +199,10 @@ _NEVER = frozenset({WaitWord.NO_SUCH_NODE_YET, WaitWord.IMAGE_MISSING})  # if th
 
 
 def _node_reasons(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    if shape.node_id:
+        free_resources = [free for free in free_resources if free.node.id == shape.node_id]
+        if not free_resources:
+            return [WaitReason(WaitWord.NO_SUCH_NODE_YET, f"It waits for {shape.node_id}, which is not there.")]
     nodes = [free.node for free in free_resources]
     if not nodes:
         return [WaitReason(WaitWord.NO_SUCH_NODE_YET, "It waits for workers: no machine has joined yet.")]
@@ -254,6 +258,8 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         text = f"It asks for {asked}. The closest machine, {nearest.node.id}, has {there} free."
         found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, text))
     for shortage in spare:
+        if shortage.lack is Lack.NAMED_GPU:
+            found.extend(_named(shape, nearest))
         if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL):
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
@@ -272,6 +278,23 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         text = f"It asks for {gpus_asked(shape)}. The closest machine, {nearest.node.id}, has {there}."
         found.append(WaitReason(word, text))
     return found + _in_the_way(shape, [free for free in free_resources if free is not nearest])
+
+
+def _named(shape: Shape, free: FreeResources) -> list[WaitReason]:
+    """Which cards that the shape names are not free, and why not."""
+    there = {gpu.uuid for gpu in free.gpus}
+    missing = [gpu for gpu in free.node.gpus if gpu.uuid in shape.gpu_uuids and gpu.uuid not in there]
+    found = []
+    for word, gpus, what in (
+        (WaitWord.GPU_UNAVAILABLE, [g for g in missing if g.sick], "out of service"),
+        (WaitWord.GPU_BUSY_OUTSIDE, [g for g in missing if g.busy_outside and not g.sick], "used from outside Headway"),
+        (WaitWord.WAITING_FOR_GPU, [g for g in missing if g.usable], "in use"),
+    ):
+        if gpus:
+            names = ", ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in gpus)
+            verb = "is" if len(gpus) == 1 else "are"
+            found.append(WaitReason(word, f"It names {names} of {free.node.id}, which {verb} {what}."))
+    return found
 
 
 def _outside_text(outside: Sequence[Gpu], node: Node) -> str:

@@ -46,6 +46,10 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
     """Whether any of these nodes could ever run the shape. Without nodes it could: machines may still join."""
     if not nodes:
         return Feasibility(True, "No machine has joined yet.")
+    if shape.node_id:
+        nodes = [node for node in nodes if node.id == shape.node_id]
+        if not nodes:
+            return Feasibility(False, f"There is no machine {shape.node_id}.")
     lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
     if any(not lack for lack in lacks):
         return Feasibility(True, "")

@@ -53,7 +53,7 @@ def closest_machine(shape: Shape, node: Node, lacks: Sequence[Shortage]) -> str:
     return f"The closest machine, {node.id}, {parts}.{f' {closed}.' if closed else ''}"
 
 
-_AMOUNTS = frozenset({Lack.CPU, Lack.MEMORY, Lack.GPU, Lack.GPU_MODEL})
+_AMOUNTS = frozenset({Lack.CPU, Lack.MEMORY, Lack.GPU, Lack.GPU_MODEL, Lack.NAMED_GPU})
 
 
 def _has(shape: Shape, node: Node, lack: Shortage) -> str:
@@ -75,6 +75,8 @@ def _bars(lack: Shortage) -> str:
             return "it is kept for tasks that ask for GPUs"
         case Lack.ULIMIT:
             return f"it can't give the limits ({lack.words})"
+        case Lack.OTHER_NODE:
+            return lack.words
         case _:
             return f"its image can't run there ({lack.words})"
 

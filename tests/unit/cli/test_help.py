@@ -86,7 +86,7 @@ def test_commands_have_their_help_and_all_topics_are_named() -> None:
 @pytest.mark.parametrize(
     ("typed", "place"),
     [
-        ("GPU", "start#gpus"), ("timeouts", "start#timeout"), ("Priorities", "start#priority"),
+        ("CUDA", "start#gpus"), ("timeouts", "start#timeout"), ("Priorities", "start#priority"),
         ("cpu", "start#cpus-and-memory"),
         ("CPUs", "start#cpus-and-memory"), ("job_file", "job-file"), ("job file", "job-file"), ("glossary", "glossary"),
     ],
@@ -109,7 +109,7 @@ def test_the_topics_are_listed_and_completed_and_named_where_there_is_no_such(
     assert "Did you mean `headway help submit`?" in headway(server, "help", "sbatch").output
     assert "There is no command or topic 'zzzzzz'.\n" in headway(server, "help", "zzzzzz").output
     assert headway(server, "help", "PS").output == headway(server, "help", "ps").output
-    assert "The topic of this name: `headway help gpu`." in headway(server, "help", "gpus").output
+    assert "The topic of this name: `headway help gpu-task`." in headway(server, "help", "gpus").output
     for typed, want in (("ti", ["timeout"]), ("re", ["retry", "release", "registry", "retries", "retention"])):
         complete = ShellComplete(cli, {}, "headway", "_HEADWAY_COMPLETE")
         assert [item.value for item in complete.get_completions(["help"], typed)] == want

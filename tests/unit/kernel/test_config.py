@@ -68,6 +68,7 @@ OPTIONAL = {
     "tls_key",
     "first_admin_file",
     "docker_host",
+    "gpu_socket",
     "simulated_gpu_script",
     "file",
     "metrics_listen",

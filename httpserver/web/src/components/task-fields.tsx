@@ -44,7 +44,7 @@ export const short = (name: string): string => (name.length > 80 ? `${name.slice
 const HELP: { readonly [key: string]: Topic } = {
   timeout: "timeout",
   grace: "signals",
-  gpus: "gpu",
+  gpus: "gpu-task",
   memory: "memory",
   network: "network",
   retries: "retries",

@@ -11,7 +11,7 @@ import { Trouble } from "./kept-answer";
 const HELP: { readonly [name: string]: Topic } = {
   Image: "image",
   Memory: "memory",
-  GPUs: "gpu",
+  GPUs: "gpu-task",
   Timeout: "timeout",
   Retries: "retries",
   Code: "code",
@@ -43,6 +43,14 @@ export function specFacts(spec: TaskSpec): readonly (readonly [string, ReactNode
     asked.gpu_model.length > 0 ? `of model ${[asked.gpu_model].flat().join(" or ")}` : "",
     asked.gpu_memory === null ? "" : `with ${asked.gpu_memory} each at least`,
   ];
+  if (spec.image === "") {
+    // `headway gpu run`
+    return [
+      ["Runs", "on the machine itself, without a container"],
+      ["GPUs", gpus.filter(Boolean).join(" ")],
+      ["Timeout", `${spec.timeout}, then ${spec.grace} to end by itself`],
+    ];
+  }
   const folder = spec.working_dir ?? (spec.code === null ? "the image's own" : "/root/code");
   const facts: (readonly [string, ReactNode])[] = [
     ["Image", spec.entrypoint === "replace" ? spec.image : `${spec.image}; its entrypoint gets the command`],

@@ -6,7 +6,7 @@ export const TOPICS = [
   { topic: "timeout", page: "start#timeout", name: "Timeouts" },
   { topic: "priority", page: "start#priority", name: "Priorities" },
   { topic: "memory", page: "start#cpus-and-memory", name: "CPUs and memory" },
-  { topic: "gpu", page: "start#gpus", name: "GPUs" },
+  { topic: "gpu-task", page: "start#gpus", name: "GPUs" },
   { topic: "image", page: "start#images", name: "Images" },
   { topic: "data", page: "start#datasets", name: "Datasets" },
   { topic: "code", page: "start#code", name: "Code that goes along" },

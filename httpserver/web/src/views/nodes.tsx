@@ -60,7 +60,7 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
       <div className="title-row">
         <div className="helped">
           <h1>{id === undefined ? "Nodes" : `Node ${id}`}</h1>
-          <HelpLink topic="gpu" />
+          <HelpLink topic="gpu-task" />
         </div>
         {id !== undefined && <Link href="/nodes">All nodes</Link>}
         {id === undefined && (nodes.data.nodes.length > FEW || text !== "") && (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headway.model.gpu_names import is_model
 from task_manager.model import Gpu, Shape
-from task_manager.planning.placement import is_model, suits
+from task_manager.planning.placement import suits
 
 SLICE = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 

@@ -1599,6 +1599,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gpu-holds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hold Gpus
+         * @description Queues for GPUs of one machine, as a job of one task. Its worker gives them to the process there that shows the
+         *     secret of `key_hash` (`headway gpu run`). Cancelling the job withdraws the request, or ends the process.
+         */
+        post: operations["hold_gpus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -2522,6 +2543,69 @@ export interface components {
              * @default []
              */
             linked_uuids: string[];
+        };
+        /** GpuHold */
+        GpuHold: {
+            /** Job Id */
+            job_id: string;
+            /** Task */
+            task: string;
+        };
+        /**
+         * GpuHoldRequest
+         * @description GPUs of one machine, for a process there.
+         */
+        GpuHoldRequest: {
+            /**
+             * Node
+             * @description the machine, as its worker's socket tells it
+             */
+            node: string;
+            /**
+             * Cluster
+             * @description the cluster, as the socket tells it
+             * @default
+             */
+            cluster: string;
+            /** Gpus */
+            gpus: number;
+            /**
+             * Models
+             * @description any of these; empty: any model
+             */
+            models?: string[];
+            /**
+             * Ids
+             * @description exactly these UUIDs; empty: any
+             */
+            ids?: string[];
+            /**
+             * Timeout
+             * @description how long it may hold them, such as 2h; waiting is free
+             */
+            timeout: string;
+            /**
+             * Grace
+             * @description from TERM to KILL at the timeout
+             * @default 10s
+             */
+            grace: string;
+            /**
+             * Name
+             * @description the job's name; empty: `on NODE`
+             * @default
+             */
+            name: string;
+            /**
+             * Command
+             * @description what will run, for people who look
+             */
+            command?: string[];
+            /**
+             * Key Hash
+             * @description SHA-256 of a secret that the process shows to the worker; the same one answers the same job
+             */
+            key_hash: string;
         };
         /** GpuReturn */
         GpuReturn: {
@@ -9338,6 +9422,39 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    hold_gpus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GpuHoldRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuHold"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
