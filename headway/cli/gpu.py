@@ -12,6 +12,7 @@ import click
 
 from ..client.gpu_door import marked
 from ..client.gpu_holding import HOLD_VARIABLE, STOP_SENTENCES, Holding, Wanted
+from ..errors import InvalidInput
 
 _PR_SET_PDEATHSIG = 1
 _OF_KEYS = frozenset({signal.SIGINT, signal.SIGQUIT})
@@ -28,7 +29,7 @@ def gpu() -> None:
 @click.option("--gpus", type=int, help="How many; 1 unless given.")
 @click.option("--timeout", default="", help="For how long at most, for instance 90s, 15m, 2h. Waiting is free.")
 @click.option("--model", "models", multiple=True, help="Any of these models, such as A100.")
-@click.option("--ids", default="", help="Exactly these GPUs: UUIDs or their beginnings, or numbers, with commas.")
+@click.option("--ids", help="Exactly these GPUs: UUIDs or their beginnings, or numbers, with commas.")
 @click.option("--grace", default="10s", help="Time from SIGTERM to SIGKILL at the timeout; 10s unless given.")
 @click.option("--name", default="", help="What people see in the queue.")
 @click.option("--node", default="", help="This machine's name, where several workers run on it.")
@@ -40,7 +41,7 @@ def run(
     gpus: int | None,
     timeout: str,
     models: tuple[str, ...],
-    ids: str,
+    ids: str | None,
     grace: str,
     name: str,
     node: str,
@@ -64,24 +65,33 @@ def run(
             "Say for how long, such as --timeout 2h: the shorter, the sooner you get the GPUs. Waiting is free.",
             ctx=context,
         )
-    if not _is_there(command[0]):
-        raise click.ClickException(f"there is no program {command[0]!r} here, so nothing was asked for")
+    if why := _why_not(command[0]):
+        raise click.ClickException(f"{why}, so nothing was asked for")
+    if ids is not None and not any(one.strip() for one in ids.split(",")):
+        raise InvalidInput("--ids names no GPU: leave it out, or name some as `headway nodes show` does.")
+    if not all(any(one.strip() for one in model.split(",")) for model in models):
+        raise InvalidInput("--model names no model: leave it out, or name one as `headway gpus` does.")
     program = _Program()
     wanted = Wanted(
         gpus=gpus,
         timeout=timeout,
-        models=tuple(one for model in models for one in model.split(",") if one),
-        ids=tuple(one.strip() for one in ids.split(",") if one.strip()),
+        models=tuple(one.strip() for model in models for one in model.split(",") if one.strip()),
+        ids=tuple(one.strip() for one in (ids or "").split(",") if one.strip()),
         grace=grace,
         name=name,
         node=node,
         command=command,
     )
     holding = Holding(wanted, tell=(lambda line: None) if quiet else _say, on_stop=program.end)
-    signal.signal(signal.SIGTERM, _interrupted)
-    signal.signal(signal.SIGHUP, _interrupted)
+    for number in _heeded(signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
     holding.acquire()
     context.exit(program.run(command, holding))
+
+
+def _heeded(*numbers: signal.Signals) -> list[signal.Signals]:
+    """Without those that whoever started this process has it ignore, as `nohup` does. The program ignores them too."""
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def _interrupted(number: int, frame: object) -> None:
@@ -104,9 +114,10 @@ class _Program:
         self._hold = holding.hold
         environment = {**os.environ, **holding.environment()}
         # This thread waits for them below. The others must not get them.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _heeded(*_AWAITED))
+        for number in _heeded(signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # with it ignored, nobody learns how the program ended
         parent = os.getpid()
         prctl = ctypes.CDLL(None).prctl
         self._pid = os.fork()
@@ -123,7 +134,7 @@ class _Program:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 return status
-            info = signal.sigwaitinfo(_AWAITED)
+            info = signal.sigwaitinfo(_heeded(*_AWAITED))
             # What the keyboard sends goes to the whole group, so the program has it already.
             from_keys = info.si_signo in _OF_KEYS and info.si_code > 0
             if info.si_signo != signal.SIGCHLD and not from_keys:
@@ -164,7 +175,7 @@ def _become(
         if os.getppid() != parent:
             os._exit(137)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for number in (signal.SIGPIPE, signal.SIGINT):
+        for number in (signal.SIGPIPE, *_heeded(signal.SIGINT)):
             signal.signal(number, signal.SIG_DFL)
         os.execvpe(command[0], list(command), environment)
     except FileNotFoundError:
@@ -176,7 +187,12 @@ def _become(
         os._exit(status)
 
 
-def _is_there(program: str) -> bool:
-    if os.sep in program:
-        return os.path.exists(program)
-    return any(os.path.exists(os.path.join(folder or ".", program)) for folder in os.get_exec_path())
+def _why_not(program: str) -> str:
+    """Why it could never be started. Empty: it can."""
+    paths = [program] if os.sep in program else [os.path.join(folder, program) for folder in os.get_exec_path()]
+    there = [path for path in paths if program and os.path.exists(path)]
+    if not there:
+        return f"there is no program {program!r} here"
+    if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in there):
+        return ""
+    return f"{there[0]} is no program that you may run"

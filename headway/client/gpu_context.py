@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable
 from types import TracebackType
 
+from ..errors import InvalidInput
 from .gpu_holding import HOLD_VARIABLE, STOP_SENTENCES, Device, Holding, Wanted
 
 _OURS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", HOLD_VARIABLE)
@@ -26,6 +27,8 @@ class gpus:  # people write it like a function
         set_environment: set CUDA_VISIBLE_DEVICES inside of the block. CUDA must not have been used before.
         quiet: say nothing on standard error while it waits.
 
+    An object holds GPUs once at a time: for more of them inside of the block, make another one.
+
     Entering yields a list of UUIDs, each with ``index`` and ``model``.
 
     Raises:
@@ -38,7 +41,7 @@ class gpus:  # people write it like a function
         *,
         timeout: str,
         model: str | Iterable[str] = (),
-        ids: str | Iterable[str] = (),
+        ids: str | Iterable[str | int] = (),
         grace: str = "10s",
         name: str = "",
         node: str = "",
@@ -62,9 +65,15 @@ class gpus:  # people write it like a function
         self._pid = 0
 
     def __enter__(self) -> list[Device]:
+        if self._holding is not None and self._pid == os.getpid():
+            raise InvalidInput("These GPUs are held already: make another headway.gpus(...) for more of them.")
         self._pid = os.getpid()
         self._holding = Holding(self._wanted, tell=self._tell, on_stop=self._end)
-        devices = self._holding.acquire()
+        try:
+            devices = self._holding.acquire()
+        except BaseException:
+            self._holding = None
+            raise
         if self._set_environment:
             environment = self._holding.environment()
             self._before = {name: os.environ.get(name) for name in _OURS}
@@ -104,6 +113,6 @@ class gpus:  # people write it like a function
         timer.start()
 
 
-def _several(value: str | Iterable[str]) -> tuple[str, ...]:
-    words = value.split(",") if isinstance(value, str) else value
-    return tuple(word.strip() for word in words if word.strip())
+def _several(value: str | Iterable[str | int]) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
+    return tuple(text for word in words if (text := str(word).strip()))

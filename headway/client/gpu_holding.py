@@ -11,7 +11,7 @@ import os
 import signal as signals
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ _FIRST_LOOK_S = 0.5
 _GIVE_BACK_S = 10.0
 _AWAY = frozenset({502, 503, 504})
 _AWAY_S, _PAUSE_S = 30.0, 0.5
+_OF_CARDS = frozenset({"gpu_busy_outside", "gpu_unavailable"})
 _ENDED = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED"})
 
 
@@ -75,6 +76,8 @@ class Wanted:
                 "Say for how long, such as --timeout 2h: the shorter, the sooner you get the GPUs. Waiting is free."
             )
         for what, text in (("timeout", self.timeout), ("grace", self.grace)):
+            if not isinstance(text, str):
+                raise InvalidInput(f"The {what} {text!r} is no text; write for instance '2h'.")
             try:
                 seconds = parse_duration(text)
             except BadValue as error:
@@ -82,6 +85,8 @@ class Wanted:
             if seconds <= 0 and what == "timeout":
                 raise InvalidInput("The timeout must be more than 0, such as 2h.")
         count = self.gpus if self.gpus is not None else len(self.ids) or 1
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise InvalidInput(f"{count!r} is no number of GPUs; write for instance 2.")
         if count < 1:
             raise InvalidInput("Ask for one GPU at least.")
         if self.ids and count != len(self.ids):
@@ -330,10 +335,11 @@ class Holding:
 
 def _line(view: Mapping[str, Any], job: str) -> tuple[str, str]:
     """Why it waits, and the line that says it, with until when."""
-    waits: Sequence[Any] = view.get("waits") or ()
-    first = next((str(one.get("sentence", "")) for one in waits if isinstance(one, dict)), "")
-    if not first:
+    waits = [one for one in view.get("waits") or () if isinstance(one, dict) and one.get("sentence")]
+    if not waits:
         return "", ""
+    # The first, and what no other task's end will change.
+    first = " ".join(str(one["sentence"]) for one in (waits[0], *(o for o in waits[1:] if o.get("word") in _OF_CARDS)))
     place = view.get("place") or {}
     start_at = place.get("promised_start_at") or place.get("estimated_start_at")
     when = ""

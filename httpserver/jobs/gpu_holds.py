@@ -135,7 +135,7 @@ def _by_id(node: rm.Node, wanted: GpuHoldRequest, there: Sequence[rm.Gpu]) -> li
             raise InvalidInput(f"Several GPUs of {node.id} begin with {word}: {', '.join(hits[:3])}. Write more of it.")
         if not hits:
             near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.3)
-            hint = f" The nearest is {near[0]}." if near else ""
+            hint = f" The nearest is {near[0]}." if near else f" It has {_numbers(there)}."
             raise InvalidInput(
                 f"{node.id} has no GPU {word[:80]!r}.{hint}",
                 problems=(Problem("/ids", f"there is no GPU {word[:80]!r}", suggestion=near[0] if near else ""),),
@@ -148,12 +148,25 @@ def _by_id(node: rm.Node, wanted: GpuHoldRequest, there: Sequence[rm.Gpu]) -> li
     if len(found) > 1 and any(is_slice(known[uuid].model) for uuid in found):
         raise Unsatisfiable("A program sees one MIG slice at most: name one.")
     for uuid in found:
+        if wanted.models and not any(is_model(known[uuid].model, one) for one in wanted.models):
+            raise InvalidInput(
+                f"GPU {known[uuid].index} ({uuid}) of {node.id} is {known[uuid].model}, and you ask for "
+                f"{' or '.join(wanted.models)}: leave out the model."
+            )
         if known[uuid].sick:
             raise Unsatisfiable(
                 f"GPU {known[uuid].index} ({uuid}) of {node.id} is out of service: "
                 f"{known[uuid].note.rstrip('.') or 'it does not work'}. `headway gpus` shows others."
             )
     return sorted(found)
+
+
+def _numbers(there: Sequence[rm.Gpu]) -> str:
+    """Which GPUs there are, for people who name them by number."""
+    numbers = sorted({gpu.index for gpu in there})
+    if numbers == list(range(len(numbers))) and len(numbers) > 1:
+        return f"GPU {numbers[0]} to {numbers[-1]}"
+    return ", ".join(f"GPU {number}" for number in numbers[:8])
 
 
 def _duration(text: str, what: str, read: Callable[[str], float]) -> float:

@@ -232,13 +232,28 @@ try:
         raise RuntimeError
 except RuntimeError:
     print("raised")
+for wrong in ({"count": "2"}, {"ids": [7]}, {"timeout": 60}, {"grace": 3}):
+    try:
+        with headway.gpus(**{"timeout": "60s", **wrong}):
+            print("granted", wrong)
+    except headway.errors.HeadwayError:
+        pass
+held = headway.gpus(timeout="60s", ids=[0])
+with held:
+    try:
+        with held:
+            print("granted twice")
+    except headway.errors.HeadwayError:
+        pass
+with held as again:
+    print(again[0].index)
 import sys
 print([name for name in ("httpx", "grpc", "headway.config") if name in sys.modules])
 """
     run = subprocess.run([sys.executable, "-c", script], env=environ(cluster), capture_output=True, timeout=60)
     assert run.returncode == 0, run.stderr
     lines = run.stdout.decode().splitlines()
-    assert lines == [str([(u, i, "A100") for i, u in enumerate(uuids(cluster))]), "raised", "[]"]
+    assert lines == [str([(u, i, "A100") for i, u in enumerate(uuids(cluster))]), "raised", "0", "[]"]
     soon(lambda: not held(cluster))
 
 
@@ -253,7 +268,13 @@ print([name for name in ("httpx", "grpc", "headway.config") if name in sys.modul
         (["--timeout", "2h", "--ids", "GPU-nope", "--", "true"], 4, "n1 has no GPU 'GPU-nope'. The nearest is GPU-"),
         (["--timeout", "2h", "--gpus", "2", "--ids", "0", "--", "true"], 4, "leave out the number"),
         (["--timeout", "2h", "--node", "n7", "--", "true"], 4, "This machine is n1, and not n7"),
+        (["--timeout", "2h", "--ids", "7", "--", "true"], 4, "n1 has no GPU '7'. It has GPU 0 to 1."),
+        (["--timeout", "2h", "--ids", "0", "--model", "H100", "--", "true"], 4, "is A100, and you ask for H100"),
+        (["--timeout", "2h", "--ids", " ,", "--", "true"], 4, "--ids names no GPU"),
+        (["--timeout", "2h", "--model", "", "--", "true"], 4, "--model names no model"),
         (["--timeout", "2h", "--", "no-such-program"], 1, "there is no program"),
+        (["--timeout", "2h", "--", ""], 1, "there is no program"),
+        (["--timeout", "2h", "--", "/etc"], 1, "/etc is no program that you may run"),
     ],
 )
 def test_what_is_wrong_is_told_at_once(cluster: Cluster, arguments: list[str], code: int, words: str):
@@ -261,6 +282,27 @@ def test_what_is_wrong_is_told_at_once(cluster: Cluster, arguments: list[str], c
     assert (found, out) == (code, "")
     assert words in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_what_it_is_told_to_ignore_ends_neither_it_nor_its_program(cluster: Cluster, number: signal.Signals):
+    """As under `nohup`, and as a shell script starts what it puts in the background."""
+    ignoring = lambda: signal.signal(number, signal.SIG_IGN)  # noqa: E731
+    program = gpu_run(
+        cluster,
+        "--timeout",
+        "60s",
+        "--",
+        "sh",
+        "-c",
+        "echo on; sleep 3; echo end",
+        preexec_fn=ignoring,
+        process_group=0,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"on\n"
+    os.killpg(program.pid, number)  # as a terminal does that is closed, or Ctrl-C
+    assert ended(program) == (0, "end\n", "")
 
 
 def test_without_an_account_or_a_worker(cluster: Cluster, tmp_path: Path):
