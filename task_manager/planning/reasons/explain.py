@@ -258,9 +258,10 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         text = f"It asks for {asked}. The closest machine, {nearest.node.id}, has {there} free."
         found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, text))
     for shortage in spare:
-        if shortage.lack is Lack.NAMED_GPU:
+        if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL, Lack.NAMED_GPU):
+            continue
+        if shape.gpu_uuids:
             found.extend(_named(shape, nearest))
-        if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL):
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
         if outside and fits_with(shape, nearest, len(outside)):
@@ -277,7 +278,10 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         there = _free_gpus_text(shortage.free, shape, nearest.node)
         text = f"It asks for {gpus_asked(shape)}. The closest machine, {nearest.node.id}, has {there}."
         found.append(WaitReason(word, text))
-    return found + _in_the_way(shape, [free for free in free_resources if free is not nearest])
+    if shape.gpu_uuids:
+        return found  # other cards are of no use
+    told = any(reason.word is WaitWord.GPU_UNAVAILABLE for reason in found)
+    return found + _in_the_way(shape, [free for free in free_resources if free is not nearest or not told])
 
 
 def _named(shape: Shape, free: FreeResources) -> list[WaitReason]:
@@ -293,7 +297,8 @@ def _named(shape: Shape, free: FreeResources) -> list[WaitReason]:
         if gpus:
             names = ", ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in gpus)
             verb = "is" if len(gpus) == 1 else "are"
-            found.append(WaitReason(word, f"It names {names} of {free.node.id}, which {verb} {what}."))
+            by = some_of([gpu.note for gpu in gpus if gpu.note]) if word is WaitWord.GPU_BUSY_OUTSIDE else ""
+            found.append(WaitReason(word, f"It names {names} of {free.node.id}, which {verb} {by or what}."))
     return found
 
 

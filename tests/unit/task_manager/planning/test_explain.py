@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def _taken(room: FreeResources, **left: Any) -> FreeResources:
         (
             {"gpus": 1},
             full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, sick=True), Gpu("y", "A100", GiB, busy_outside=True)))),
-            ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
+            ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside", "gpu_unavailable"],
         ),
         ({}, full_capacity(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
         ({"held": True}, full_capacity(a_node()), ["held"]),
@@ -73,6 +74,16 @@ def test_whose_process_is_on_a_card_is_told() -> None:
         "gpu_busy_outside",
         "GPU 2 of vm is in use by ann's python train.py, 300MiB.",
     )
+
+
+def test_a_named_card_that_somebody_uses_is_told_with_who_it_is() -> None:
+    ann = Gpu("x", "A100", GiB, 2, busy_outside=True, note="in use by ann's python train.py, 300MiB")
+    task = a_task(gpus=1)
+    task = replace(task, shape=replace(task.shape, node_id="vm", gpu_uuids=("x",)))
+    for other in (Gpu("y", "A100", GiB, 3), Gpu("y", "A100", GiB, 3, sick=True)):
+        assert _sentences(task, full_capacity(a_node("vm", gpus=(ann, other)))) == [
+            "It names GPU 2 (x) of vm, which is in use by ann's python train.py, 300MiB."
+        ]
 
 
 def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
@@ -139,6 +150,10 @@ def test_a_broken_gpu_is_named_with_what_would_be_otherwise() -> None:
     held = _taken(full_capacity(a_node("n1", gpus=cards)), gpus=[])
     assert _sentences(a_task(gpus=2), held) == [
         f"{why} If it worked, this task could start there once others have ended."
+    ]
+    assert _sentences(a_task(gpus=1), held) == [
+        "It asks for 1 GPU. The closest machine, n1, has no free GPU.",
+        f"{why} If it worked, this task could start there now.",
     ]
     # Another machine is only busy: both are told.
     busy = _taken(full_capacity(a_node("n2", gpus=2), order=1), gpus=[])
