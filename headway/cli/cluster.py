@@ -239,9 +239,11 @@ def nodes_show(node_id: str, output: str) -> None:
     click.echo(
         f"runtime {node['runtime']} {node['engine_version']} on {node['architecture']}, Headway {node['version']}"
     )
+    told_of_gpus = [f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node[key]]
     if passing := node.get("gpu_passing"):
-        versions = [f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node[key]]
-        click.echo(", ".join([f"GPUs are given by {_PASSING.get(passing, safe(passing))}", *versions]))
+        told_of_gpus.insert(0, f"GPUs are given by {_PASSING.get(passing, safe(passing))}")
+    if told_of_gpus:
+        click.echo(", ".join(told_of_gpus))
     gpus_booked, cpus_booked, memory_booked = _booked(node)
     click.echo(f"booked: GPUs {gpus_booked}, CPUs {cpus_booked}, memory {memory_booked}")
     for missing in node.get("missing", []):
@@ -256,8 +258,10 @@ def nodes_show(node_id: str, output: str) -> None:
         held = gpu.get("booking")
         by = f", held by {safe(held['owner'])}: {who_has.task_of(held)}" if held else ""
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
-        told_of_it = f"{model} {size(gpu['memory_bytes'])}: {state}{by} {safe(gpu['note'])}"
-        click.echo(f"GPU {gpu['uuid']} {told_of_it}".rstrip())
+        told_of_it = f"{model} {size(gpu['memory_bytes'])}: {state}{by}" + (
+            f": {safe(gpu['note'])}" if gpu["note"] else ""
+        )
+        click.echo(f"GPU {gpu['index']} {gpu['uuid']} {told_of_it}")
         for process in gpu.get("processes") or []:
             click.echo(f"  {who_has.process_words(process)}")
     for condition in node["conditions"]:
