@@ -27,6 +27,7 @@ log = get_logger(__name__)
 
 _LINE_BYTES = 1 << 16
 _MOST_LINES = 1_024
+_MOST_LINES_OF_USER = 256  # nobody shuts the others out
 
 
 class _Client:
@@ -49,7 +50,7 @@ class HoldDoor:
         self._holds = holds
         self._hello = {"node": node_id, "cluster": cluster}
         self._server: asyncio.Server | None = None
-        self._lines: set[asyncio.StreamWriter] = set()
+        self._lines: dict[asyncio.StreamWriter, int] = {}  # with the user at the other end
         self._made = 0
 
     async def open(self) -> None:
@@ -80,21 +81,26 @@ class HoldDoor:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _peer_of(writer)
-        if peer is None or len(self._lines) >= _MOST_LINES:
+        if peer is None or not self._has_room(peer.uid):
             writer.close()
             return
         client = _Client(peer, writer)
-        self._lines.add(writer)
+        self._lines[writer] = peer.uid
         client.send(self._hello)
         try:
             while line := await reader.readline():
                 self._take(client, json.loads(line))
+                await writer.drain()  # who does not read is not heard either
         except (ValueError, TypeError, KeyError, AttributeError, OSError):
             pass  # no client of ours, or it is gone
         finally:
-            self._lines.discard(writer)
+            del self._lines[writer]
             self._holds.gone(client)
             writer.close()
+
+    def _has_room(self, uid: int) -> bool:
+        of_user = sum(other == uid for other in self._lines.values())
+        return of_user < _MOST_LINES_OF_USER and len(self._lines) < _MOST_LINES
 
     def _take(self, client: _Client, message: Any) -> None:
         if not isinstance(message, dict):

@@ -237,6 +237,7 @@ class Holds:
             if hold.record.key_hash == key_hash and hold.record.end is None and not hold.record.withdrawn:
                 self._come(hold, line)
                 return
+        self._forget(line)  # each waits for one key, so that nobody takes up the room of others
         if len(self._waiting) < _MOST_WAITING:
             self._waiting[key_hash] = line
 
@@ -255,12 +256,15 @@ class Holds:
 
     def gone(self, line: Line) -> None:
         """The connection is closed. The process may come back with another one."""
-        self._waiting = {key: other for key, other in self._waiting.items() if other is not line}
+        self._forget(line)
         for hold in self._of(line):
             hold.line = None
             self._look(hold)
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _forget(self, line: Line) -> None:
+        self._waiting = {key: other for key, other in self._waiting.items() if other is not line}
 
     def _of(self, line: Line) -> list[_Hold]:
         return [hold for hold in self._live.values() if hold.line is line]

@@ -115,7 +115,28 @@ async def test_nonsense_ends_the_connection_and_nothing_else(short: Path, tmp_pa
     await door.close()
 
 
-async def test_which_worker_is_meant(short: Path, tmp_path: Path):
+async def test_nobody_takes_up_the_room_of_others(short: Path, tmp_path: Path):
+    holds = Holds(tmp_path, SystemClock())
+    door = HoldDoor(short / "n.sock", holds, node_id="n1", cluster="c")
+    await door.open()
+    lines = [await asyncio.open_unix_connection(str(short / "n.sock")) for _ in range(257)]
+    hellos = [await asyncio.wait_for(reader.readline(), 5) for reader, _ in lines]
+    assert [bool(hello) for hello in hellos] == [True] * 256 + [False]
+    reader, writer = lines[0]
+    writer.write(b"".join(b'{"key": "%d"}\n' % number for number in range(2_000)) + b"{\n")
+    while await asyncio.wait_for(reader.read(4096), 5):
+        pass
+    assert len(holds._waiting) == 0
+    lines[1][1].write(b"".join(b'{"key": "%d"}\n' % number for number in range(20)))
+    await asyncio.sleep(0.2)
+    assert len(holds._waiting) == 1
+    for _, writer in lines:
+        writer.close()
+    await door.close()
+
+
+async def test_which_worker_is_meant(short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headway.client.gpu_door._SHARED", str(short / "none" / "*.sock"))  # a worker may run here
     doors = [
         HoldDoor(short / "headway" / f"{n}.sock", Holds(tmp_path, SystemClock()), node_id=n, cluster="c") for n in "ab"
     ]
