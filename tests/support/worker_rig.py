@@ -286,6 +286,7 @@ async def worker_rig(folder: Path, **settings: object) -> AsyncIterator[WorkerRi
         "cluster": {"token": TOKEN, "mount": str(mount), "state_dir": str(folder / "state"), "heartbeat_s": 0.5},
         "worker": {
             "node_id": NODE,
+            "gpu_socket": "off",  # the place for all users of this machine is none for tests
             "runtime": "scripted",
             "bind": f"127.0.0.1:{free_port()}",
             "disk_low_bytes": 1 << 20,

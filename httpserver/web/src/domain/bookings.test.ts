@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Node, NodeList } from "../api/client";
-import { freeNow, gpuWord, gpusByJob, keepBookings, withNode } from "./bookings";
+import { freeNow, gpuTold, gpuWord, gpusByJob, keepBookings, withNode } from "./bookings";
 
 type Gpu = Node["gpus"][number];
 
@@ -22,6 +22,8 @@ describe("who has what", () => {
     expect(gpuWord(gpu("a", { ...held("j1"), sick: true }))).toEqual({ word: "booked, faulty", tone: "bad" });
     expect(gpuWord(gpu("a", { state: null })).word).toBe("not known");
     expect(gpuWord(gpu("a", { state: null, sick: true })).word).toBe("faulty");
+    expect(gpuTold(gpu("a", { note: "" }))).toBe("free");
+    expect(gpuTold(gpu("a", { state: "sick", note: "it is too hot" }))).toBe("faulty: it is too hot");
   });
 
   it("counts the GPUs of each job, and none while bookings are not known", () => {

@@ -23,6 +23,12 @@ export function gpuWord(gpu: Pick<Gpu, "state" | "sick" | "busy_outside">): { re
   return gpu.busy_outside ? words.busy_outside : { word: "not known", tone: "muted" };
 }
 
+/** The state of a GPU, and what its machine says of it. */
+export function gpuTold(gpu: Pick<Gpu, "state" | "sick" | "busy_outside" | "note">): string {
+  const { word } = gpuWord(gpu);
+  return gpu.note ? `${word}: ${gpu.note}` : word;
+}
+
 /** How many GPUs the tasks of each job hold now; null: not known. */
 export function gpusByJob(list: NodeList | undefined): ReadonlyMap<string, number> | null {
   if (list?.gpus?.free == null) return null;

@@ -15,7 +15,7 @@ import { HelpLink } from "../components/help-link";
 import { OutsideProcesses } from "../components/outside-processes";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
-import { gpuWord } from "../domain/bookings";
+import { gpuTold } from "../domain/bookings";
 import { gpuCell, gpuPassing } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
 import { firstPress } from "../domain/press";
@@ -183,7 +183,7 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
                           </td>
                         ))}
                         <td data-label="state">
-                          {gpuWord(gpu).word} {gpu.note}
+                          {gpuTold(gpu)}
                           <OutsideProcesses gpu={gpu} />
                         </td>
                         <td className="holds">
