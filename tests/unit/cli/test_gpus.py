@@ -67,6 +67,10 @@ class Server:
     def nodes(self) -> Any:
         return self.answer["nodes"]
 
+    def node(self, node_id: str) -> dict[str, Any]:
+        (node,) = (node for node in self.answer["nodes"] if node["id"] == node_id)
+        return node
+
     def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
         self.asked = {"node": node_id, "uuid": uuid, "gone": gone}
         return {"sentence": f"{uuid} is given out again.\x1b"}
@@ -248,3 +252,16 @@ def test_what_is_watched_keeps_its_colours_in_a_terminal(server: Server, monkeyp
     with pytest.raises(KeyboardInterrupt):
         watching.watch(lambda: None, lambda _answer: print("\x1b[32mone\x1b[0m\n" * 5, end=""))
     assert printed == ["clear", "\x1b[32mone\x1b[0m", "(4 more lines do not fit here)"]
+
+
+def test_a_machine_says_why_each_of_its_gpus_is_not_given_out(server: Server) -> None:
+    cards = (a_gpu(0, "sick", sick=True, note="it fell off the bus"), a_gpu(1, "booked", booking=a_booking()))
+    server.answer["nodes"] = [
+        a_node(
+            *cards, seen_at=1.0, engine_version="29.6", architecture="amd64", version="1.0", load1=None, images=[],
+            disk_free_bytes=1, disk_total_bytes=2,
+        )
+    ]  # fmt: skip
+    lines = run("nodes", "show", "n1").splitlines()
+    assert "GPU GPU-0 A100 40.0 GiB: unhealthy: it fell off the bus" in lines
+    assert f"GPU GPU-1 A100 40.0 GiB: healthy, held by ann: {JOB}/train" in lines
