@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from headway.cli.config_cmd import config as config_command
@@ -388,3 +389,13 @@ def test_retention_of_accounts_is_a_table(loaded: Load) -> None:
 def test_the_whole_file_is_frozen() -> None:
     with pytest.raises(Exception, match="frozen"):
         HeadwayConfig().log.level = "debug"  # type: ignore[misc]
+
+
+def test_the_prometheus_that_we_ship_looks_where_the_examples_put_the_numbers() -> None:
+    text = (Path(__file__).parents[3] / "deploy" / "monitoring" / "prometheus.yml").read_text()
+    (job,) = yaml.safe_load(text)["scrape_configs"]
+    looked_at = {target["labels"]["service"]: target["targets"] for target in job["static_configs"]}
+    assert looked_at.pop("httpserver") == [f"127.0.0.1:{HeadwayConfig().httpserver.port}"]
+    for service, targets in looked_at.items():
+        section = type(getattr(HeadwayConfig(), service))
+        assert f"such as {targets[0]}," in (section.model_fields["metrics_listen"].description or "")
