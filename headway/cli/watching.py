@@ -25,18 +25,20 @@ def watch(ask: Callable[[], Any], show: Callable[[Any], None]) -> None:
     answer, as_of = ask(), time.monotonic()
     away = ""
     while True:
+        note = f"(as of {span(time.monotonic() - as_of)} ago: {away})" if away else ""
         if sys.stdout.isatty():
             screen = _Screen()
             with contextlib.redirect_stdout(screen):
                 show(answer)
             columns, lines = shutil.get_terminal_size()
+            taken = 1 + -(-len(note) // columns)  # the note, and the cursor's line
             click.clear()
-            for line in fitted(screen.getvalue().splitlines(), columns, lines - (2 if away else 1)):
+            for line in fitted(screen.getvalue().splitlines(), columns, lines - taken):
                 click.echo(line)
         else:
             show(answer)
-        if away:
-            click.echo(f"(as of {span(time.monotonic() - as_of)} ago: {away})", err=True)
+        if note:
+            click.echo(note, err=True)
         time.sleep(EVERY_S)
         try:
             answer, as_of, away = ask(), time.monotonic(), ""
