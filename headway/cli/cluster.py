@@ -239,7 +239,7 @@ def nodes_show(node_id: str, output: str) -> None:
     click.echo(
         f"runtime {node['runtime']} {node['engine_version']} on {node['architecture']}, Headway {node['version']}"
     )
-    told_of_gpus = [f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node[key]]
+    told_of_gpus = [f"{what} {safe(node[key])}" for what, key in _VERSIONS.items() if node.get(key)]
     if passing := node.get("gpu_passing"):
         told_of_gpus.insert(0, f"GPUs are given by {_PASSING.get(passing, safe(passing))}")
     if told_of_gpus:

@@ -259,9 +259,10 @@ def test_a_machine_says_why_each_of_its_gpus_is_not_given_out(server: Server) ->
     server.answer["nodes"] = [
         a_node(
             *cards, seen_at=1.0, engine_version="29.6", architecture="amd64", version="1.0", load1=None, images=[],
-            disk_free_bytes=1, disk_total_bytes=2,
+            disk_free_bytes=1, disk_total_bytes=2, driver_version="550.54", gpu_passing="",
         )
     ]  # fmt: skip
     lines = run("nodes", "show", "n1").splitlines()
-    assert "GPU GPU-0 A100 40.0 GiB: unhealthy: it fell off the bus" in lines
-    assert f"GPU GPU-1 A100 40.0 GiB: healthy, held by ann: {JOB}/train" in lines
+    assert "driver 550.54" in lines
+    assert "GPU 0 GPU-0 A100 40.0 GiB: unhealthy: it fell off the bus" in lines
+    assert f"GPU 1 GPU-1 A100 40.0 GiB: healthy, held by ann: {JOB}/train" in lines
