@@ -75,17 +75,11 @@ class Server:
             "waits": [WAIT],
             "waits_for": [],
             "reason": None,
-            "attempt": None, "attempts": [], "retries": 0, "node_id": None, "image_digest": "", "datasets": [], "code": "",
+            "attempt": None, "attempts": [], "retries": 0, "node_id": None, "started_at": None, "ended_at": None,
+            "image_digest": "", "datasets": [], "code": "",
         }  # fmt: skip
-        facts = {
-            "name": "fit",
-            "state": "PENDING",
-            "held": False,
-            "owner": "ann",
-            "submitted_at": NOW,
-            "ended_at": None,
-        }
-        return {"id": reference, "reason": None, "tasks": [task], "missing": self.missing, **facts}
+        job = {"id": reference, "name": "fit", "state": "PENDING", "held": False, "owner": "ann", "submitted_at": NOW}
+        return job | {"ended_at": None, "reason": None, "tasks": [task], "missing": self.missing}
 
     def task_detail(self, reference: str, name: str) -> dict[str, Any]:
         return {"task": self.job(reference)["tasks"][0], "spec": None, "missing": []}
