@@ -41,7 +41,7 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
         <Fact name="Overtaking rule (who may start before whom)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
           at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} admin={admin} />
       </dl>
-      {scheduling.promises === "late" && (
+      {scheduling.promises === "late" && discipline === "conservative" && (
         <p className="note">
           {promisedOf(scheduling.promised, waiting)}
           {admin && scheduling.promised > 0 && `, on average ${span(scheduling.slack_s)} later than estimated: more time for running tasks comes out of that`}.

@@ -36,7 +36,7 @@ beforeEach(() => {
     asked.push(`${offset}+${limit}${owner}`);
     const matching = owner === "" ? waiting : Math.min(waiting, 150);
     const entries = Array.from({ length: Math.max(0, Math.min(limit, matching - offset)) }, (_, i) => entry(offset + i));
-    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], ...promises, policy_set_by: null, discipline_set_by: null };
+    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], policy_set_by: null, discipline_set_by: null, ...promises };
     return { data: { entries, total_waiting: waiting, total_matching: matching, total_running: 1, scheduling } };
   }) as never);
 });
@@ -106,9 +106,15 @@ it.each([
   [7, 7, "All 7 waiting tasks are promised a start, on average"],
   [3, 2_400, "3 of 2400 waiting tasks are promised a start, on average"],
 ])("it says how many starts are promised: %d of %d", async (promised, of, want) => {
-  [promises, waiting] = [{ promises: "late", promised, slack_s: 120 }, of];
+  [promises, waiting] = [{ promises: "late", discipline: "conservative", promised, slack_s: 120 }, of];
   await open(true);
   await until(() => expect(document.body.textContent).toContain(want));
+});
+
+it("nothing is said of promises at once under a rule that gives none", async () => {
+  promises = { promises: "late", discipline: "greedy", promised: 2, slack_s: 120 };
+  await open(true);
+  expect(document.body.textContent).not.toMatch(/promised a start/);
 });
 
 it("of many reasons the first ones are shown, the others on demand", async () => {
