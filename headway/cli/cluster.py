@@ -99,8 +99,8 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
     if scheduling.get("promises") == "late" and scheduling["promised"]:
         later = span(max(1, round(scheduling["slack_s"])))
         of = counted(answer["total_waiting"], "waiting task")
-        are = "is" if scheduling["promised"] == 1 else "are"
-        click.echo(f"{scheduling['promised']} of {of} {are} promised a start, on average {later} later than estimated")
+        are, average = ("is", "") if scheduling["promised"] == 1 else ("are", "on average ")
+        click.echo(f"{scheduling['promised']} of {of} {are} promised a start, {average}{later} later than estimated")
     now = time.time()
     _show_running(answer.get("running", []), answer.get("running_matching", 0), now)
     rows = [

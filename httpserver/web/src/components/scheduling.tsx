@@ -44,7 +44,7 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
       {scheduling.promises === "late" && discipline === "conservative" && (
         <p className="note">
           {promisedOf(scheduling.promised, waiting)}
-          {admin && scheduling.promised > 0 && `, on average ${span(scheduling.slack_s)} later than estimated: more time for running tasks comes out of that`}.
+          {admin && scheduling.promised > 0 && `, ${scheduling.promised > 1 ? "on average " : ""}${span(scheduling.slack_s)} later than estimated: more time for running tasks comes out of that`}.
         </p>
       )}
       {admin && (

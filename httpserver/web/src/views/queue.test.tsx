@@ -102,7 +102,7 @@ it("one's own tasks come from the server, page by page, however long the queue i
 
 it.each([
   [0, 0, "Every task that has to wait is promised a start at once."],
-  [1, 1, "The waiting task is promised a start, on average 2 m later than estimated"],
+  [1, 1, "The waiting task is promised a start, 2 m later than estimated"],
   [7, 7, "All 7 waiting tasks are promised a start, on average"],
   [3, 2_400, "3 of 2400 waiting tasks are promised a start, on average"],
 ])("it says how many starts are promised: %d of %d", async (promised, of, want) => {
