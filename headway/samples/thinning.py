@@ -1,7 +1,7 @@
 """The points of a plot: means and maxima of the samples between two instants, at most so many.
 
-A short part is read from the samples. A long one is read from the minutes where they are fine enough; only what came
-after the last minute is read from the samples. So a plot of a day reads about a thousand records.
+A short part is read from the samples. A long one is read from the minutes where they are fine enough; only what no
+minute speaks of is read from the samples. So a plot of a day reads about a thousand records.
 """
 
 from __future__ import annotations
