@@ -467,5 +467,5 @@ def _readings(message: rm.UsagePoint) -> dict[str, Any]:
         "cpus_used": if_set(message, "cpu_used"),
         "memory_used_bytes": _int_if_set(message, "memory_used_bytes"),
         "disk_free_bytes": _int_if_set(message, "disk_free_bytes"),
-        "gpus": [gpu(g) for g in message.gpus],
+        "gpus": [s.UsageGpu(uuid=g.uuid, model=g.model, index=g.index, **reported(g)) for g in message.gpus],
     }

@@ -491,6 +491,7 @@ class GpuReading(GpuReadings):
     note: str = ""  # why sick or busy
     fault: str = ""  # what made it sick (``GpuFaultWord``); empty: it is not, or by no fault of the card
     quarantined_since: float = 0.0  # by a fault that stays until the card is clean again; 0: it is not
+    comes_back: bool = False  # its fault is over, and it is given out again soon, without anybody's help
     parent_uuid: str = ""  # of a MIG slice: its card
     linked_uuids: tuple[str, ...] = ()  # cards that it reaches over NVLink
     processes: tuple[GpuProcess, ...] = ()  # on it, that Headway did not start

@@ -256,8 +256,8 @@ def nodes_show(node_id: str, output: str) -> None:
         held = gpu.get("booking")
         by = f", held by {safe(held['owner'])}: {who_has.task_of(held)}" if held else ""
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
-        told_of_it = f"{model} {size(gpu['memory_bytes'])}: {state}{by} {safe(gpu['note'])}"
-        click.echo(f"GPU {gpu['uuid']} {told_of_it}".rstrip())
+        why = f": {safe(gpu['note'])}" if gpu["note"] else ""
+        click.echo(f"GPU {gpu['uuid']} {model} {size(gpu['memory_bytes'])}: {state}{by}{why}")
         for process in gpu.get("processes") or []:
             click.echo(f"  {who_has.process_words(process)}")
     for condition in node["conditions"]:

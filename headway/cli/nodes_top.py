@@ -62,18 +62,21 @@ def _show(found: dict[str, Any], *, with_summary: bool) -> None:
 
 
 def _of_node(node: dict[str, Any]) -> list[object]:
-    load = node.get("load1")
+    now = {} if _is_away(node) else node
+    load = now.get("load1")
     notes = [safe(condition["sentence"]) for condition in node["conditions"]]
+    if node["health_sentence"]:
+        notes.insert(0, safe(node["health_sentence"]))
     if node["admission"] != "OPEN":
         notes.insert(0, tone(node["admission"]))
     return [
         node["id"],
         tone(node["health"]),
-        _number(node["cpus_used"]),
+        _number(now.get("cpus_used")),
         f"{node['cpus']:g}",
-        size(node["memory_used_bytes"]),
+        size(now.get("memory_used_bytes")),
         size(node["memory_bytes"]),
-        size(node.get("disk_free_bytes")),
+        size(now.get("disk_free_bytes")),
         size(node.get("disk_total_bytes")),
         "-" if load is None else f"{load:.2f}",
         node["live_attempts"],
@@ -81,7 +84,13 @@ def _of_node(node: dict[str, Any]) -> list[object]:
     ]
 
 
+def _is_away(node: dict[str, Any]) -> bool:
+    """What was read of it last is too old to be shown as what it does now."""
+    return bool(node["health"] == "DOWN")
+
+
 def _of_gpu(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[object]:
+    readings = {} if _is_away(node) else gpu
     booking = gpu.get("booking")
     held = ["-", "-", "-"]
     if booking is not None:
@@ -92,12 +101,12 @@ def _of_gpu(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[objec
         node["id"],
         gpu["index"],
         safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else ""),
-        _share(gpu.get("utilisation")),
-        size(gpu.get("memory_used_bytes")),
+        _share(readings.get("utilisation")),
+        size(readings.get("memory_used_bytes")),
         size(gpu["memory_bytes"]),
-        _share(gpu.get("memory_utilisation")),
-        _number(gpu.get("temperature_c"), "°C"),
-        _number(gpu.get("power_w"), "W"),
+        _share(readings.get("memory_utilisation")),
+        _number(readings.get("temperature_c"), "°C"),
+        _number(readings.get("power_w"), "W"),
         who_has.state_of(gpu),
         *held,
     ]

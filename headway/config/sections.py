@@ -27,6 +27,7 @@ from .values import (
     RuntimeName,
     Seconds,
     SecondsOrZero,
+    SocketPath,
     SomeBytes,
     checked_number,
 )
@@ -399,7 +400,7 @@ class WorkerSection(Section):
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
     )
-    gpu_socket: str = Field(
+    gpu_socket: SocketPath = Field(
         default="",
         description="the Unix socket by which people's own processes on this machine hold GPUs (`headway gpu run`); "
         "`off`: none. By default NODE.sock in `/run/headway`, or without root in `$XDG_RUNTIME_DIR/headway`",

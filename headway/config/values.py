@@ -32,6 +32,7 @@ PRIVATE = tuple(
     for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15")
 )
 """Addresses of machines inside."""
+_LONGEST_SOCKET_PATH = 107  # of a Unix socket, in bytes (unix(7))
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
@@ -224,6 +225,16 @@ def _absolute(text: str) -> str:
     return text
 
 
+def _socket(text: str) -> str:
+    if text in ("", "off"):
+        return text
+    if not os.path.isabs(text):
+        raise ValueError(f"must be an absolute path, or off, and not {text!r}")
+    if len(os.fsencode(text)) > _LONGEST_SOCKET_PATH:
+        raise ValueError(f"must be at most {_LONGEST_SOCKET_PATH} bytes long, as the kernel takes no longer one")
+    return text
+
+
 def _some_days(value: Any) -> Any:
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
         value = int(value)
@@ -283,4 +294,5 @@ RegistryHost = Annotated[str, AfterValidator(_registry_host)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 RuntimeName = Annotated[str, AfterValidator(_runtime_name)]
 FilePath = Annotated[str, AfterValidator(_absolute)]
+SocketPath = Annotated[str, AfterValidator(_socket)]
 MaxTimeout = Annotated[dict[int, float], BeforeValidator(_max_timeout)]

@@ -61,6 +61,7 @@ from .cluster import (
     Queue,
     QueueEntry,
     Scheduling,
+    UsageGpu,
     UsagePeak,
     UsagePoint,
 )
@@ -249,6 +250,7 @@ __all__ = [
     "TokenCreate",
     "TokenCreated",
     "TokenList",
+    "UsageGpu",
     "UsagePeak",
     "UsagePoint",
     "UsedBy",

@@ -74,20 +74,23 @@ class Queue(ApiResponse):
     )
 
 
-class _Card(ApiResponse):
+class _NamedCard(ApiResponse):
     uuid: str
     model: str
-    memory_bytes: int
     index: int
+
+
+class _Card(_NamedCard):
+    memory_bytes: int
     simulated: bool
 
 
-def with_readings(rows: Iterable[Reading] = READINGS) -> Any:
+def with_readings(rows: Iterable[Reading] = READINGS, base: type[ApiResponse] = _Card) -> Any:
     """A model of a card with what is read of it."""
     fields: dict[str, Any] = {
         row.name: (row.kind | None, Field(description=row.about) if row.about else ...) for row in rows
     }
-    return create_model("_ReadCard", __base__=_Card, **fields)
+    return create_model("_ReadCard", __base__=base, **fields)
 
 
 class OutsideProcess(ApiResponse):
@@ -179,13 +182,17 @@ class NodeList(ApiResponse):
     missing: list[Missing] = Field(default_factory=list, description="what could not be had now: bookings are null")
 
 
+class UsageGpu(with_readings(base=_NamedCard)):  # type: ignore[misc]
+    """A GPU in the history. Faults and processes of those times are not kept, so nothing is said of them."""
+
+
 class UsagePeak(ApiResponse):
     """The greatest value of each reading over a span of time; of what is free the least."""
 
     cpus_used: float | None
     memory_used_bytes: int | None
     disk_free_bytes: int | None
-    gpus: list[Gpu]
+    gpus: list[UsageGpu]
 
 
 class UsagePoint(ApiResponse):
@@ -195,7 +202,7 @@ class UsagePoint(ApiResponse):
     memory_used_bytes: int | None
     disk_free_bytes: int | None
     live_attempts: int = Field(description="the most at one moment")
-    gpus: list[Gpu]
+    gpus: list[UsageGpu]
     peak: UsagePeak | None = Field(None, description="null: a single reading")
 
 

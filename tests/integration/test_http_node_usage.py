@@ -45,6 +45,15 @@ async def test_points_come_with_their_time_and_peak(rig: Rig) -> None:
     assert second["peak"] is None
 
 
+async def test_of_a_card_nothing_is_said_that_the_history_does_not_keep(rig: Rig) -> None:
+    rig.nodes.usage = rm.GetNodeUsageReply(points=[a_point(1_800.0, gpus=(("GPU-a", 0, 0.25),))])
+    ann = await rig.client("ann")
+    (point,) = (await ann.get("/nodes/node-1/usage")).json()["points"]
+    (card,) = point["gpus"]
+    assert (card["uuid"], card["model"], card["index"], card["utilisation"]) == ("GPU-a", "A100", 0, 0.25)
+    assert card.keys().isdisjoint({"sick", "simulated", "busy_outside", "fault", "memory_bytes", "processes"})
+
+
 async def test_csv_has_a_column_for_each_card_and_cells_of_what_is_unknown_are_empty(rig: Rig) -> None:
     peak = rm.UsagePoint(cpu_used=8.0, disk_free_bytes=50, gpus=[rm.Gpu(uuid="GPU-a", utilisation=1.0)])
     points = [

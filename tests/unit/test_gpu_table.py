@@ -113,5 +113,6 @@ def test_a_new_reading_is_in_the_http_schema_and_in_the_table_of_gpus() -> None:
 def test_what_is_told_of_readings_is_fresh() -> None:
     render = script("render_fields")
     assert render.render_columns() == render.COLUMNS.read_text(), "run scripts/render_fields"
-    described = json.loads((ROOT / "httpserver" / "openapi.json").read_text())["components"]["schemas"]["Gpu"]
-    assert ALL.keys() <= described["properties"].keys(), "run scripts/openapi"
+    schemas = json.loads((ROOT / "httpserver" / "openapi.json").read_text())["components"]["schemas"]
+    for described in (schemas["NodeGpu"], schemas["UsageGpu"]):
+        assert ALL.keys() <= described["properties"].keys(), "run scripts/openapi"

@@ -103,4 +103,4 @@ class OfferedGpus:
         why = self.held_back.get(gpu.uuid)
         if why is None or gpu.sick:
             return gpu
-        return replace(gpu, sick=True, busy_outside=False, fault=GpuFaultWord.NOT_CLEAN, note=why)
+        return replace(gpu, sick=True, busy_outside=False, fault=GpuFaultWord.NOT_CLEAN, note=why, comes_back=False)

@@ -92,7 +92,7 @@ class StatusReader:
         gpus = await self._gpus.read(ours)
         self._gpus_seen |= {gpu.uuid: gpu for gpu in gpus.gpus}
         self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
-        self._conditions.set("gpu_faulty", self._faulty(gpus), blocks_work=False)
+        self._conditions.set("gpu_faulty", faulty_sentence(self._node_id, gpus.gpus), blocks_work=False)
         self._conditions.set("gpus_simulated", self._simulated(gpus), blocks_work=False)
         disk = await self._disks.look()
         memory = psutil.virtual_memory()
@@ -159,17 +159,6 @@ class StatusReader:
             capacity.gpus.append(message)
         return capacity
 
-    def _faulty(self, gpus: GpuInventory) -> str:
-        """Which cards are taken out for faults of their own, why, and what to do."""
-        faulty = [gpu for gpu in gpus.gpus if gpu.fault]
-        if not faulty:
-            return ""
-        told = "; ".join(f"GPU {gpu.index} ({gpu.uuid}): {gpu.note}" for gpu in faulty[:_FAULTY_SHOWN])
-        more = f"; and {len(faulty) - _FAULTY_SHOWN} more" if len(faulty) > _FAULTY_SHOWN else ""
-        word = fault_of(faulty[0].fault)
-        advice = f" {word.facts.advice}" if word is not None and len({gpu.fault for gpu in faulty}) == 1 else ""
-        return f"{self._node_id} does not give out {counted(len(faulty), 'GPU')}. {told}{more}.{advice}"
-
     def _simulated(self, gpus: GpuInventory) -> str:
         """What to say of GPUs that are only simulated, where programs really run."""
         count = sum(gpu.simulated for gpu in gpus.gpus)
@@ -191,3 +180,17 @@ class StatusReader:
         """Headway's own images first. If there are too many, others are left out."""
         found = sorted(await self._images.listing(), key=lambda entry: (not entry[1], entry[0].names, entry[0].id))
         return [wire.engine_image(image, ours=ours, show_names=self._show_names) for image, ours in found[:_MAX_IMAGES]]
+
+
+def faulty_sentence(node_id: str, gpus: Sequence[GpuReading]) -> str:
+    """Which cards are taken out for faults of their own, why, and what to do. Empty: none is."""
+    faulty = [gpu for gpu in gpus if gpu.fault]
+    if not faulty:
+        return ""
+    told = "; ".join(f"GPU {gpu.index} ({gpu.uuid}): {gpu.note}" for gpu in faulty[:_FAULTY_SHOWN])
+    more = f"; and {len(faulty) - _FAULTY_SHOWN} more" if len(faulty) > _FAULTY_SHOWN else ""
+    # Nobody shall restart a machine for a card that comes back without it.
+    left = [gpu for gpu in faulty if not gpu.comes_back]
+    word = fault_of(left[0].fault) if left else None
+    advice = f" {word.facts.advice}" if word is not None and len({gpu.fault for gpu in left}) == 1 else ""
+    return f"{node_id} does not give out {counted(len(faulty), 'GPU')}. {told}{more}.{advice}"

@@ -67,6 +67,10 @@ class Server:
     def nodes(self) -> Any:
         return self.answer["nodes"]
 
+    def node(self, node_id: str) -> dict[str, Any]:
+        (node,) = (node for node in self.answer["nodes"] if node["id"] == node_id)
+        return node
+
     def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
         self.asked = {"node": node_id, "uuid": uuid, "gone": gone}
         return {"sentence": f"{uuid} is given out again.\x1b"}
@@ -212,3 +216,52 @@ def test_top_shows_it_anew_until_it_is_ended(server: Server, monkeypatch: pytest
     result = CliRunner().invoke(cli, ["nodes", "top", "n1"])
     assert result.output.count("NODE  HEALTH") == 3
     assert "GPUs free" not in result.output, "what is free in all is no matter of one machine"
+
+
+def test_top_says_which_machine_does_not_answer_and_shows_no_old_readings(server: Server) -> None:
+    card = a_gpu(0, "closed", utilisation=0.93, memory_used_bytes=30 << 30, temperature_c=71.0, power_w=288.0)
+    server.answer["nodes"] = [
+        a_node(card, id="n1", health="DOWN", health_sentence="It has not answered for 2 min.", load1=9.5),
+        a_node(id="n2", health="SUSPECT", health_sentence="It has not answered for 40 s.", load1=2.5),
+    ]
+    _, down, suspect, _, _, gpu, *_ = run("nodes", "top", "--once").splitlines()
+    assert down.split()[:7] == ["n1", "DOWN", "-", "8", "-", "32.0", "GiB"]
+    assert "It has not answered for 2 min." in down
+    assert "9.5" not in down
+    assert "2.50" in suspect
+    assert "It has not answered for 40 s." in suspect
+    assert gpu.split()[3:10] == ["-", "-", "40.0", "GiB", "-", "-", "-"]
+
+
+def test_what_is_watched_is_cut_to_the_terminal() -> None:
+    shown = ["\x1b[32mREADY\x1b[0m  a table", "wide 名前 名前", "third", "fourth"]
+    assert watching.fitted(shown, 80, 4) == shown
+    first, second, last = watching.fitted(shown, 8, 3)
+    assert first == "\x1b[32mREADY\x1b[0m  a"
+    assert second == "wide 名 "
+    assert last == "(2 more "
+
+
+def test_what_is_watched_keeps_its_colours_in_a_terminal(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(watching.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(watching.time, "sleep", lambda _s: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(watching.shutil, "get_terminal_size", lambda: (40, 3))
+    monkeypatch.setattr(watching.click, "clear", lambda: printed.append("clear"))
+    monkeypatch.setattr(watching.click, "echo", lambda line: printed.append(line))
+    with pytest.raises(KeyboardInterrupt):
+        watching.watch(lambda: None, lambda _answer: print("\x1b[32mone\x1b[0m\n" * 5, end=""))
+    assert printed == ["clear", "\x1b[32mone\x1b[0m", "(4 more lines do not fit here)"]
+
+
+def test_a_machine_says_why_each_of_its_gpus_is_not_given_out(server: Server) -> None:
+    cards = (a_gpu(0, "sick", sick=True, note="it fell off the bus"), a_gpu(1, "booked", booking=a_booking()))
+    server.answer["nodes"] = [
+        a_node(
+            *cards, seen_at=1.0, engine_version="29.6", architecture="amd64", version="1.0", load1=None, images=[],
+            disk_free_bytes=1, disk_total_bytes=2,
+        )
+    ]  # fmt: skip
+    lines = run("nodes", "show", "n1").splitlines()
+    assert "GPU GPU-0 A100 40.0 GiB: unhealthy: it fell off the bus" in lines
+    assert f"GPU GPU-1 A100 40.0 GiB: healthy, held by ann: {JOB}/train" in lines

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from headway.cli.config_cmd import config as config_command
@@ -202,6 +203,9 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
         ("cluster.heartbeat_s = 40", "must be more than three times heartbeat_s"),
         ("cluster.lease_stop_s = 14", "must be at least lease_grace_s + 5 = 15"),
         ("worker.sample_every_s = 0.01", "is 0.01; it must be at least 0.1, or 0: never"),
+        ('worker.gpu_socket = "here/n1.sock"', "gpu_socket must be an absolute path, or off, and not 'here/n1.sock'"),
+        ('worker.gpu_socket = "OFF"', "gpu_socket must be an absolute path, or off, and not 'OFF'"),
+        (f'worker.gpu_socket = "/{"x" * 107}"', "gpu_socket must be at most 107 bytes long"),
         ('worker.gpu_idle_mode = "on"\nworker.sample_every_s = 0', "is on, which needs samples"),
         ('worker.gpu_idle_mode = "dry_run"\nworker.gpu_idle_for_s = 7', "must be at least eight times sample_every_s"),
         ("cluster.lease_grace_s = 60", "must be at least lease_grace_s + 5 = 65"),
@@ -385,3 +389,13 @@ def test_retention_of_accounts_is_a_table(loaded: Load) -> None:
 def test_the_whole_file_is_frozen() -> None:
     with pytest.raises(Exception, match="frozen"):
         HeadwayConfig().log.level = "debug"  # type: ignore[misc]
+
+
+def test_the_prometheus_that_we_ship_looks_where_the_examples_put_the_numbers() -> None:
+    text = (Path(__file__).parents[3] / "deploy" / "monitoring" / "prometheus.yml").read_text()
+    (job,) = yaml.safe_load(text)["scrape_configs"]
+    looked_at = {target["labels"]["service"]: target["targets"] for target in job["static_configs"]}
+    assert looked_at.pop("httpserver") == [f"127.0.0.1:{HeadwayConfig().httpserver.port}"]
+    for service, targets in looked_at.items():
+        section = type(getattr(HeadwayConfig(), service))
+        assert f"such as {targets[0]}," in (section.model_fields["metrics_listen"].description or "")

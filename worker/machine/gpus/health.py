@@ -55,6 +55,10 @@ class CardHealth:
         """Whether it comes back by itself."""
         return self.fault is not None and self.fault.facts.passes and len(self.faults_at) < rules.relapses
 
+    def comes_back(self, rules: HealthRules) -> bool:
+        """Whether that is only a matter of time."""
+        return not self.unclean and self.passes(rules)
+
     def note(self, rules: HealthRules) -> str:
         """Why it is not given out, as a clause for people. Empty: it is well."""
         if self.fault is None:
@@ -62,7 +66,7 @@ class CardHealth:
         what = _clause(self.fault, self.detail)
         if self.unclean:
             return what
-        if self.passes(rules):
+        if self.comes_back(rules):
             return f"{what}. It is clean now, and comes back by itself soon"
         again = " several times" if self.fault.facts.passes else ""
         return f"{what}{again}. It is clean now, and an admin may return it"

@@ -100,7 +100,14 @@ class Quarantine:
             health = self._health.get(uuid)
             if health is not None and health.fault is not None:
                 note = health.note(self._rules)
-                return replace(gpu, sick=True, note=note, fault=health.fault.value, quarantined_since=health.since)
+                return replace(
+                    gpu,
+                    sick=True,
+                    note=note,
+                    fault=health.fault.value,
+                    quarantined_since=health.since,
+                    comes_back=health.comes_back(self._rules),
+                )
         return gpu
 
     def _forget(self, uuid: str) -> None:

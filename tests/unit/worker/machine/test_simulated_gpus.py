@@ -18,6 +18,7 @@ from worker.machine.offered_gpus import OfferedGpus
 from worker.machine.simulated_gpus import SimulatedGpus
 from worker.machine.simulated_readings import Load, Pulse, beat
 from worker.machine.simulated_script import BadScript, read
+from worker.node.status import faulty_sentence
 from worker.ports import GpuInventory, GpuReading, WatchedGpus
 
 GIB = 1 << 30
@@ -95,10 +96,13 @@ async def test_a_card_that_falls_off_the_bus_is_taken_out_and_comes_back_by_itse
     assert (lost.sick, lost.fault, lost.simulated) == (True, GpuFaultWord.OFF_THE_BUS, True)
     assert lost.quarantined_since > 0
     assert lost.utilisation is None
+    assert "Restart the machine" in faulty_sentence("n1", [lost])
     assert not (await rehearsal.after(0)).gpus[1].sick
     clean = await rehearsal.first(60)
     assert clean.sick
     assert "comes back by itself soon" in clean.note
+    assert "Restart" not in faulty_sentence("n1", [clean]), "a restart would end the tasks there for nothing"
+    assert "Restart the machine" in faulty_sentence("n1", [clean, lost])
     assert not (await rehearsal.first(70)).sick
 
 

@@ -2475,75 +2475,6 @@ export interface components {
             /** At */
             at: number;
         };
-        /** Gpu */
-        Gpu: {
-            /** Uuid */
-            uuid: string;
-            /** Model */
-            model: string;
-            /** Memory Bytes */
-            memory_bytes: number;
-            /** Index */
-            index: number;
-            /** Simulated */
-            simulated: boolean;
-            /**
-             * Utilisation
-             * @description 0 to 1
-             */
-            utilisation: number | null;
-            /**
-             * Memory Utilisation
-             * @description 0 to 1, of memory copies
-             */
-            memory_utilisation: number | null;
-            /** Memory Used Bytes */
-            memory_used_bytes: number | null;
-            /** Temperature C */
-            temperature_c: number | null;
-            /** Power W */
-            power_w: number | null;
-            /**
-             * Sick
-             * @description not given out
-             */
-            sick: boolean;
-            /**
-             * Busy Outside
-             * @description used by a process that is not ours
-             */
-            busy_outside: boolean;
-            /** Note */
-            note: string;
-            /**
-             * Processes
-             * @description on it, that Headway did not start; at most 20
-             */
-            processes: components["schemas"]["OutsideProcess"][];
-            /**
-             * Fault
-             * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
-             * @default
-             */
-            fault: string;
-            /**
-             * Quarantined Since
-             * @description taken out for its fault until it is clean; null: it is not
-             */
-            quarantined_since: number | null;
-            /**
-             * Parent Uuid
-             * @description of a MIG slice: its card
-             * @default
-             */
-            parent_uuid: string;
-            /**
-             * Linked Uuids
-             * @description cards that it reaches over NVLink, where the driver tells
-             * @default []
-             */
-            linked_uuids: string[];
-        };
         /** GpuHold */
         GpuHold: {
             /** Job Id */
@@ -3838,10 +3769,10 @@ export interface components {
             uuid: string;
             /** Model */
             model: string;
-            /** Memory Bytes */
-            memory_bytes: number;
             /** Index */
             index: number;
+            /** Memory Bytes */
+            memory_bytes: number;
             /** Simulated */
             simulated: boolean;
             /**
@@ -5405,6 +5336,34 @@ export interface components {
             total: components["schemas"]["UsageSums"];
         };
         /**
+         * UsageGpu
+         * @description A GPU in the history. Faults and processes of those times are not kept, so nothing is said of them.
+         */
+        UsageGpu: {
+            /** Uuid */
+            uuid: string;
+            /** Model */
+            model: string;
+            /** Index */
+            index: number;
+            /**
+             * Utilisation
+             * @description 0 to 1
+             */
+            utilisation: number | null;
+            /**
+             * Memory Utilisation
+             * @description 0 to 1, of memory copies
+             */
+            memory_utilisation: number | null;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Temperature C */
+            temperature_c: number | null;
+            /** Power W */
+            power_w: number | null;
+        };
+        /**
          * UsagePeak
          * @description The greatest value of each reading over a span of time; of what is free the least.
          */
@@ -5416,7 +5375,7 @@ export interface components {
             /** Disk Free Bytes */
             disk_free_bytes: number | null;
             /** Gpus */
-            gpus: components["schemas"]["Gpu"][];
+            gpus: components["schemas"]["UsageGpu"][];
         };
         /** UsagePoint */
         UsagePoint: {
@@ -5443,7 +5402,7 @@ export interface components {
              */
             live_attempts: number;
             /** Gpus */
-            gpus: components["schemas"]["Gpu"][];
+            gpus: components["schemas"]["UsageGpu"][];
             /** @description null: a single reading */
             peak: components["schemas"]["UsagePeak"] | null;
         };
