@@ -98,7 +98,9 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
             click.echo(line)
     if scheduling.get("promises") == "late" and scheduling["promised"]:
         later = span(max(1, round(scheduling["slack_s"])))
-        click.echo(f"{counted(scheduling['promised'], 'start')} promised, on average {later} later than estimated")
+        of = counted(answer["total_waiting"], "waiting task")
+        are, average = ("is", "") if scheduling["promised"] == 1 else ("are", "on average ")
+        click.echo(f"{scheduling['promised']} of {of} {are} promised a start, {average}{later} later than estimated")
     now = time.time()
     _show_running(answer.get("running", []), answer.get("running_matching", 0), now)
     rows = [

@@ -97,6 +97,8 @@ def show(reference: Reference, plots: Path | None, output: str) -> None:
             [task["name"], tone(task["state"]), tries, span(_task_ran(task)), task["node_id"] or "-", _why(task)]
         )
     table(["task", "state", "attempt", "ran", "node", ""], rows)
+    if reference.task and tasks[0].get("place") and (starts := place_line(tasks[0]["place"], time.time())):
+        click.echo(f"\nIt {starts}.")
     if any(attempt.get("gpus_simulated") for task in tasks for attempt in task["attempts"]):
         click.echo("\nIts GPUs are only simulated: its tasks get no device.")
     for line in _pinned(tasks):

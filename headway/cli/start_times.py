@@ -56,6 +56,8 @@ def place_line(place: dict[str, Any], now: float) -> str:
         line += f", no later than {promised(place, now)}"
         first = place.get("first_promised_start_at")
         line += "" if first is None else f" (promised first: {clock(first, now)})"
+    else:
+        line += "; no start is promised now"
     return line
 
 
@@ -166,4 +168,4 @@ def _print_variants(answer: dict[str, Any]) -> None:
         for start in answer["starts"]
     ]
     table(["timeout", "gpus", "place", "starts about", "promise", "why"], rows)
-    click.echo('promise: the task starts by this time; "after" means that none can be given before that time')
+    click.echo('promise: the task starts by this time; "after": none can be given before that time; "-": none now')

@@ -54,6 +54,8 @@ class SampleClient:
                         if name == "head" and headed:
                             continue
                         headed = headed or name == "head"
+                        if name == "sample" and since is not None and data["at"] <= since:
+                            continue  # moments are rounded, so the one before may come once more
                         since = data["at"] if name == "sample" else since
                         yield name, data
                         if name == "end":

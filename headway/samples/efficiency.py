@@ -117,7 +117,7 @@ def _rows(asked: Request, used: Used) -> list[CardRow]:
         text = f"It ran {round_duration(used.run_s)} of {round_duration(asked.timeout_s)}."
         rows.append(CardRow("time", "seconds", asked.timeout_s, used.run_s, text))
     if used.cpus is not None and asked.cpus > 0:
-        text = f"On average it used {used.cpus:.1f} of {_cpus(asked.cpus)}."
+        text = f"On average it used {_mean_cpus(used.cpus)} of {_cpus(asked.cpus)}."
         rows.append(CardRow("cpus", "cpus", asked.cpus, used.cpus, text))
     if used.peak_memory_bytes is not None and asked.memory_bytes > 0:
         text = f"It used {round_size(used.peak_memory_bytes)} of {round_size(asked.memory_bytes)} at most."
@@ -215,6 +215,11 @@ def _round_memory(size_bytes: float) -> int:
 
 def _round_cpus(cpus: float) -> float:
     return 0.5 if cpus <= 0.5 else float(math.ceil(cpus))
+
+
+def _mean_cpus(cpus: float) -> str:
+    """A tenth of a CPU may be all that was asked for."""
+    return f"{cpus:.1f}" if cpus >= 1 else format_cpus(round(cpus * 100))
 
 
 def _cpus(cpus: float) -> str:

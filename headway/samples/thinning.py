@@ -1,12 +1,13 @@
 """The points of a plot: means and maxima of the samples between two instants, at most so many.
 
-A short part is read from the samples. A long one is read from the minutes where they are fine enough; only what came
-after the last minute is read from the samples. So a plot of a day reads about a thousand records.
+A short part is read from the samples. A long one is read from the minutes where they are fine enough; only what no
+minute speaks of is read from the samples. So a plot of a day reads about a thousand records.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -81,16 +82,21 @@ def thin(
         found = list(minutes.records(None if since is None else since - _MINUTE_S, until))
         found = [one for one in found if since is None or one.at + one.values[5] > since]
         if found:
-            rows.append(_minute_rows(found, minutes.columns, samples.gpus))
+            for (begin, end), run in _minute_runs(found, since):
+                # Nobody looked, or records of the minutes are broken: the samples tell.
+                between = list(samples.records(begin, end))
+                rows.append(_sample_rows(between, samples.columns, samples.gpus, header))
+                rows.append(_minute_rows(run, minutes.columns, samples.gpus))
             rest = found[-1].at + float(found[-1].values[5]) - header.every_s / 2
             step_s, finest = max(step_s, _MINUTE_S), max(finest, 2.5 * _MINUTE_S)
     rows.append(_sample_rows(list(samples.records(rest, until)), samples.columns, samples.gpus, header))
-    lost = samples.lost + (minutes.lost if minutes is not None else 0)
     count = sum(rows.weight)
     if len(rows.at) > points:
         rows, finest = _bucketed(rows, first, step_s), max(finest, 2.5 * step_s)
     shown = _with_gaps(rows, finest, step_s)
-    return Points(header, columns_of(samples.gpus), shown.at, shown.mean, shown.most, shown.span, count, step_s, lost)
+    return Points(
+        header, columns_of(samples.gpus), shown.at, shown.mean, shown.most, shown.span, count, step_s, samples.lost
+    )
 
 
 def _sample_rows(records: Sequence[Record], columns: RecordColumns, gpus: int, header: Header) -> _Rows:
@@ -109,6 +115,17 @@ def _sample_rows(records: Sequence[Record], columns: RecordColumns, gpus: int, h
     # A gap is not a part of what the sample behind it stands for.
     kept = [span if span <= header.longest_gap_s else header.every_s for span in spans[: len(at)]]
     return _Rows(at, [1] * len(at), kept, values, [list(column) for column in values])
+
+
+def _minute_runs(
+    records: Sequence[Record], since: float | None
+) -> Iterator[tuple[tuple[float | None, float], Sequence[Record]]]:
+    """Minutes without a hole, each with the part before it that no minute speaks of."""
+    minutes = [int(record.at // _MINUTE_S) for record in records]
+    cuts = [n for n in range(1, len(minutes)) if minutes[n] > minutes[n - 1] + 1]
+    for begin, end in itertools.pairwise([0, *cuts, len(records)]):
+        first = since if begin == 0 else (minutes[begin - 1] + 1) * _MINUTE_S
+        yield (first, math.nextafter(minutes[begin] * _MINUTE_S, 0.0)), records[begin:end]
 
 
 def _minute_rows(records: Sequence[Record], columns: RecordColumns, gpus: int) -> _Rows:

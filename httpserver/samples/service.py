@@ -14,6 +14,7 @@ from headway.ids import JobId, TaskId
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.samples.sums import use_of
 from headway.samples.thinning import Points, thin
+from headway.units import counted
 
 from ..auth.model import Account
 from ..http.disposition import attachment
@@ -146,7 +147,8 @@ def _sentence(gathered: Gathered, points: Points) -> str:
     """Why there is nothing, or what is missing."""
     said = [gathered.trouble] if gathered.trouble else []
     if points.lost:
-        said.append(f"About {points.lost} records are broken or cut, and left out.")
+        one = points.lost == 1
+        said.append(f"About {counted(points.lost, 'record')} {'is' if one else 'are'} broken or cut, and left out.")
     if not points.samples and not said:
         if gathered.size:
             return "No sample lies in this part."

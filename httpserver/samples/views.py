@@ -165,6 +165,7 @@ def values_of(sample: Sample, span_s: float) -> list[float | int | None]:
 def csv_of_samples(samples: Iterable[Sample], gpus: int) -> Iterator[bytes]:
     """Every sample as it was written."""
     names = [row.name for row in MACHINE] + [f"gpu{n}_{row.name}" for n in range(gpus) for row in READINGS]
+    units = [row.unit for row in MACHINE] + [row.unit.value for _ in range(gpus) for row in READINGS]
     rows = (
         (
             sample.at,
@@ -175,27 +176,28 @@ def csv_of_samples(samples: Iterable[Sample], gpus: int) -> Iterator[bytes]:
         )
         for sample in samples
     )
-    return _csv(names, rows)
+    return _csv(names, units, rows)
 
 
 def csv_of_points(points: Points) -> Iterator[bytes]:
     """Means, then maxima."""
     names = [c.name if c.gpu is None else f"gpu{c.gpu}_{c.name}" for c in columns_of(len(points.header.gpus))]
+    units = [c.unit for c in columns_of(len(points.header.gpus))]
     columns: list[Values] = [*points.mean, *points.most]
     rows = ((moment, list(values)) for moment, *values in zip(points.at, *columns, strict=True) if any_known(values))
-    return _csv([*names, *(f"{name}_max" for name in names)], rows)
+    return _csv([*names, *(f"{name}_max" for name in names)], units * 2, rows)
 
 
 def any_known(values: Iterable[float | None]) -> bool:
     return any(value is not None for value in values)
 
 
-def _csv(names: list[str], rows: Iterable[tuple[float, list[Any]]]) -> Iterator[bytes]:
+def _csv(names: list[str], units: list[str], rows: Iterable[tuple[float, list[Any]]]) -> Iterator[bytes]:
     """Nothing in it comes from a person, so no cell needs quotes."""
     lines = [",".join(["at", "time", *names])]
     for at, values in rows:
         time = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        lines.append(",".join([f"{at:.3f}", time, *(_cell(value) for value in values)]))
+        lines.append(",".join([f"{at:.3f}", time, *map(_cell, values, units)]))
         if len(lines) >= _LINES_AT_ONCE:
             yield ("\r\n".join(lines) + "\r\n").encode()
             lines = []
@@ -203,7 +205,9 @@ def _csv(names: list[str], rows: Iterable[tuple[float, list[Any]]]) -> Iterator[
         yield ("\r\n".join(lines) + "\r\n").encode()
 
 
-def _cell(value: float | int | None) -> str:
+def _cell(value: float | int | None, unit: str) -> str:
+    """Without the last figures of a packed value, such as 0.2500076 for 25 %."""
     if value is None:
         return ""
-    return str(value) if isinstance(value, int) else f"{value:.10g}"
+    figures = _FIGURES.get(unit, 0)
+    return f"{value:.{figures}f}".rstrip("0").rstrip(".") if figures else f"{value:.0f}"

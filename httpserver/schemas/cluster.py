@@ -53,7 +53,7 @@ class Scheduling(ApiResponse):
     contradictions: list[str] = Field(
         description="limits that rule something out for good with the GPUs that there are, as sentences"
     )
-    promises: str = Field("settled", description="when a start is promised: `settled`, `late` (docs/scheduling.md)")
+    promises: str = Field("settled", description="when a start is promised under `conservative`: `settled`, `late`")
     promised: int = Field(0, description="so many starts are promised now")
     slack_s: float = Field(0.0, description="by how much they are later than estimated, on average")
 

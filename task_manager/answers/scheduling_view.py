@@ -7,15 +7,12 @@ from itertools import islice
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 
-from ..engine.pass_input import pass_settings
 from ..engine.scheduling_choice import DISCIPLINE, POLICY, SchedulingChoice
 from ..engine.state import EngineState
 from ..model import Task
 from ..order.guard import reraise_ctrl_c
 from ..order.policy import common_terms
 from ..planning.limit_checks import contradictions
-from ..planning.pass_model import PromiseRule
-from ..settings import TaskManagerSettings
 
 _TERMS = 20  # shown of one task
 
@@ -30,7 +27,7 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
         configured_discipline=configured.discipline.value,
         failure=scheduling_choice.problem,
         contradictions=contradictions(scheduling_choice.settings.limits, state.gpus),
-        promises=_rule(scheduling_choice.settings).value,
+        promises=scheduling_choice.settings.promises.value,
         promised=sum(place.promised_s is not None for place in state.reservations.values()),
         slack_s=_slack_s(state),
     )
@@ -43,11 +40,6 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
     if discipline is not None:
         reply.discipline_set_by, reply.discipline_set_at = discipline.by, discipline.at
     return reply
-
-
-def _rule(settings: TaskManagerSettings) -> PromiseRule:
-    """When a start is promised under this discipline."""
-    return PromiseRule.LATE if pass_settings(settings).promises_all else PromiseRule.SETTLED
 
 
 def _slack_s(state: EngineState) -> float:

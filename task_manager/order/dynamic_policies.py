@@ -1,7 +1,7 @@
 """Policies whose order changes with time or with the load. The queue is sorted again at each pass.
 
-They give estimated starts and no promised ones, since nobody knows what will sort ahead tomorrow. docs/scheduling.md
-explains the formulas.
+Nobody knows what will sort ahead tomorrow. So `settled` promises no starts under them; `late` does, since its promises
+need no order. docs/scheduling.md explains the formulas.
 """
 
 from __future__ import annotations

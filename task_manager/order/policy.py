@@ -54,7 +54,7 @@ class Policy(ABC):
 
     name: ClassVar[str] = ""
     # Whether ``key`` depends on the task alone. Then two waiting tasks never change their order, the queue is never
-    # sorted again, and starts can be promised.
+    # sorted again, and `settled` can promise starts.
     static: ClassVar[bool] = False
 
     @abstractmethod

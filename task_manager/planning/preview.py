@@ -164,6 +164,8 @@ def sentence(start: PreviewedStart, now: float) -> str:
         parts.append(f", in {rounded_span(start.promised_at - now)} at the latest")
     elif start.promise_from is not None:
         parts.append(f"; a start can be promised in {rounded_span(start.promise_from - now)}")
+    elif start.starts_at is not None:
+        parts.append("; no start would be promised at once")
     return "".join(parts) + "."
 
 

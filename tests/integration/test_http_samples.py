@@ -123,6 +123,8 @@ async def test_a_table_has_every_sample_and_a_plot_shows_hostile_names_as_text(r
     assert lines[0].startswith("at,time,cpu_used,memory_bytes,disk_read_bytes,")
     assert lines[1].startswith(f"{BEGAN:.3f},2025-10-09T08:53:20.000Z,1,4294967296,100,,,,0.5,0.25")
     assert "gpu1_power_w_max" in thinned.text.splitlines()[0]
+    assert ",0.5,0.25,8589934592,60,200,0.5," in lines[1] + ","
+    assert ",8589934592," in thinned.text  # no 8.589934592e+09
     assert len(thinned.text.splitlines()) <= 12
     assert plot.headers["content-type"] == "image/svg+xml"
     assert "sandbox" in plot.headers["content-security-policy"]
@@ -190,6 +192,7 @@ async def test_what_is_readable_of_broken_files_is_shown(rig: Rig):
         answer = (await ann.get(path)).json()
         assert answer["lost"] >= 1
         assert "left out" in answer["sentence"]
+        assert ("About 1 record is broken" in answer["sentence"]) == (answer["lost"] == 1)
         assert samples is None or answer["samples"] == samples
         for form in ("csv", "svg"):
             assert (await ann.get(path, params={"format": form})).status_code == 200

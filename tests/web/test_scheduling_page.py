@@ -229,7 +229,7 @@ def test_the_form_says_when_and_the_coach_is_applied_by_a_press_only(
     running(headway, holder, "holds")
     page.get_by_label("GPUs").fill("1")
     expect(starts).to_contain_text("It would be 1st in the queue, start about")
-    expect(starts).to_contain_text("on its start is promised")
+    expect(starts).to_contain_text(", promised: no later than")
     table = starts.get_by_role("table")
     expect(table.get_by_role("row")).to_have_count(5)  # heads, 10m, 1h, 1d, 2d
     expect(table.get_by_role("columnheader")).to_have_text(["timeout", "1 GPU", "2 GPUs"])
@@ -271,7 +271,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
     row.get_by_text("How its place is calculated").click()
     expect(row.locator(".terms")).to_contain_text("score for its timeout−1 s")
     behind = page.locator("tr", has_text="late / late")
-    expect(behind.locator('[data-label="no later than"]')).to_have_text("–")
+    expect(behind.locator('[data-label="no later than"]')).to_contain_text(re.compile(r"\d:\d\d.*\(in 2 d"))
     expect(behind.locator(".why")).to_contain_text("1 waiting task is ahead of it")
     shoot(page, "queue-explained")
     assert fits(page)
@@ -290,7 +290,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
     page.set_viewport_size({"width": 1280, "height": 900})
     shoot(page, "job-explained")
     page.goto(f"/jobs/{late}")
-    expect(page.get_by_role("region", name="Why it waits")).to_contain_text("This is an estimate")
+    expect(page.get_by_role("region", name="Why it waits")).to_contain_text("promised: no later than")
     assert page.locator("main i").count() == 0
 
 

@@ -85,6 +85,16 @@ class IdleSpan:
         self._told = step
         return step
 
+    def go_on(self) -> None:
+        """All readings before a restart are added, and their steps count as told.
+
+        A window that was over then has ended nothing, so this rule did not hold yet. Its second half begins anew:
+        warnings come first.
+        """
+        if self._told is IdleStep.OVER:
+            self.idle_s = self._rule.for_s / 2
+            self._told = IdleStep.NONE
+
     def _begin_anew(self) -> None:
         self.idle_s = self._unknown_s = 0.0
         self._told = IdleStep.NONE

@@ -270,10 +270,13 @@ class Sampler:
 
         folder = self._folder / one.attempt.folder
         try:
-            return await self._in_thread(self._reading, lambda: Recording.resume(folder, one.gpu_uuids, on_sample))
+            found = await self._in_thread(self._reading, lambda: Recording.resume(folder, one.gpu_uuids, on_sample))
         except (OSError, ValueError) as error:
             log.warning("samples.not_resumed", attempt=str(one.attempt), reason=str(error))
             return None
+        if span is not None:
+            span.go_on()
+        return found
 
     def _has_file(self, attempt: AttemptId) -> bool:
         with contextlib.suppress(OSError):

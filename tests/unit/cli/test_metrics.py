@@ -163,6 +163,21 @@ def test_samples_are_printed_as_they_come_until_the_end(server: Server) -> None:
     ]  # fmt: skip
 
 
+def test_a_broken_line_shows_no_sample_twice(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.client.samples._FIRST_PAUSE_S", 0.0)
+    head = 'event: head\ndata: {"attempt": 1, "columns": []}\n\n'
+    sample = 'id: 1.0004\nevent: sample\ndata: {{"at": {}, "values": []}}\n\n'
+    lines = [
+        head + sample.format(1),
+        head + sample.format(1) + sample.format(2) + 'event: end\ndata: {"sentence": ""}\n\n',
+    ]
+    monkeypatch.setattr(Server, "events", property(lambda _: lines.pop(0)), raising=False)
+
+    told = [json.loads(text) for text in run("j1", "-f", "-o", "json").splitlines()]
+
+    assert [event.get("at", event["event"]) for event in told] == ["head", 1, 2, "end"]
+
+
 def test_a_terminal_without_these_letters_gets_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "_can_show", lambda text: False)
 

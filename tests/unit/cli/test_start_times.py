@@ -49,6 +49,7 @@ class Server:
         self.place: dict[str, Any] | None = {}
         self.missing: list[dict[str, str]] = []
         self.lost = 0
+        self.promises: dict[str, Any] = {}
 
     def preview_variants(self, variants: list[dict[str, Any]]) -> dict[str, Any]:
         self.variants = variants
@@ -60,6 +61,7 @@ class Server:
 
     def queue(self, **params: Any) -> dict[str, Any]:
         scheduling = {"policy_set_by": None, "discipline_set_by": None, "failure": "", "contradictions": []}
+        scheduling |= self.promises
         return {**self.answer, "entries": self.entries, "scheduling": scheduling}
 
     def node_action(self, node_id: str, action: str, note: str) -> dict[str, Any]:
@@ -73,8 +75,11 @@ class Server:
             "waits": [WAIT],
             "waits_for": [],
             "reason": None,
-        }
-        return {"id": reference, "tasks": [task], "missing": self.missing}
+            "attempt": None, "attempts": [], "retries": 0, "node_id": None, "started_at": None, "ended_at": None,
+            "image_digest": "", "datasets": [], "code": "",
+        }  # fmt: skip
+        job = {"id": reference, "name": "fit", "state": "PENDING", "held": False, "owner": "ann", "submitted_at": NOW}
+        return job | {"ended_at": None, "reason": None, "tasks": [task], "missing": self.missing}
 
     def task_detail(self, reference: str, name: str) -> dict[str, Any]:
         return {"task": self.job(reference)["tasks"][0], "spec": None, "missing": []}
@@ -118,6 +123,7 @@ def test_variants_are_every_timeout_with_every_number_of_gpus(server: Server) ->
     assert f"~12:12:00 {ZONE} (in ~12m)  after 2026-03-02 12:00 {ZONE}  It asks for 1 GPU" in shown[3]
     assert shown[4].split()[2:] == ["-", "at", "once", "-"]
     assert shown[5].split()[2:] == ["-", "never", "-", "No", "worker", "is", "big", "enough."]
+    assert shown[6].endswith('"-": none now')
 
 
 def test_a_job_file_tells_each_task_and_what_comes_after_its_needs(server: Server) -> None:
@@ -166,7 +172,22 @@ def test_explain_tells_when_a_task_starts(server: Server) -> None:
     server.place = {"position": 4, "terms": {}, **a_start(promised_start_at=NOW + 900)}
     assert f"  starts about 12:12:00 {ZONE} (in 12m), no later than 12:15:00 {ZONE}" in lines("explain", "j1/train")
     server.place |= {"estimate_rough": True, "promised_start_at": None}
-    assert f"  starts about ~12:12:00 {ZONE} (in ~12m), a rough estimate" in lines("explain", "j1/train")
+    told = f"  starts about ~12:12:00 {ZONE} (in ~12m), a rough estimate; no start is promised now"
+    assert told in lines("explain", "j1/train")
+
+
+def test_the_queue_says_how_many_of_those_that_wait_are_promised_a_start(server: Server) -> None:
+    server.promises = {"promises": "late", "promised": 2, "slack_s": 90.0}
+    told = "2 of 3 waiting tasks are promised a start, on average 1m30s later than estimated"
+    assert told in lines("queue"), "behind very many others a task gets its promise later"
+
+
+def test_a_shown_task_tells_when_it_starts(server: Server) -> None:
+    server.place = {"position": 4, "terms": {}, **a_start(promised_start_at=NOW + 900)}
+    told = f"It starts about 12:12:00 {ZONE} (in 12m), no later than 12:15:00 {ZONE}."
+    assert told in lines("show", "j1/train")
+    server.place = None
+    assert not any("starts about" in line for line in lines("show", "j1/train"))
 
 
 def test_explain_tells_in_words_why_a_task_has_its_place(server: Server) -> None:

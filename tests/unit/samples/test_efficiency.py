@@ -53,6 +53,13 @@ def test_nothing_is_suggested_while_it_runs_or_after_a_break() -> None:
     assert card(ASKED, small, Outcome.RUNNING).suggested == Suggested()
 
 
+@pytest.mark.parametrize(("asked", "used", "said"), [(0.1, 0.07, "0.07 of 0.1 CPUs"), (16, 14.04, "14.0 of 16 CPUs")])
+def test_less_than_one_cpu_is_told_in_hundredths(asked: float, used: float, said: str) -> None:
+    made = card(replace(ASKED, cpus=asked), replace(FULL, cpus=used), Outcome.RUNNING)
+
+    assert f"On average it used {said}." in [row.sentence for row in made.rows]
+
+
 def test_a_short_run_says_so() -> None:
     made = card(ASKED, Used(3.0, 0.1, None, GIB), Outcome.DONE)
 

@@ -13,6 +13,7 @@ from headway.samples.layout import MINUTE, OURS, size_of
 from headway.samples.model import MACHINE, GpuIdentity, Header, Sample
 from headway.samples.reading import InMemory, SampleFile, read_all
 from headway.samples.sums import Sums
+from headway.samples.thinning import thin
 from headway.samples.writing import RollUp, encode_header, encode_sample
 
 BEGAN = 1_760_000_000.0
@@ -223,3 +224,19 @@ def test_a_moment_that_no_calendar_has_counts_as_broken(at: float) -> None:
     _, samples, lost = read_all(data)
 
     assert (len(samples), lost) == (40, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [1, 100])
+def test_minutes_that_are_broken_are_read_from_the_samples(place: int) -> None:
+    told = [sample(second) for second in range(24_000)]
+    roll, minutes = RollUp(header()), [encode_header(header())]
+    minutes += [record for one in told if (record := roll.add(one)) is not None]
+    minutes[place] = bytes(len(minutes[place]))
+    file, rolled = SampleFile(InMemory(written(told))), SampleFile(InMemory(b"".join(minutes)), MINUTE)
+
+    points = thin(file, rolled, points=100)
+
+    assert (points.samples, points.lost) == (24_000, 0)
+    assert None not in points.mean[6]
+    assert points.at == sorted(points.at)

@@ -37,7 +37,7 @@ export function EfficiencyCard({ of }: { of: Efficiency }) {
         {of.final ? (
           <>
             <strong>Next time</strong>
-            {of.sentences.length === 0 && <p>Nothing is suggested: it did not end by itself.</p>}
+            {of.sentences.length === 0 && <p>Nothing is suggested: a run that failed or was stopped does not show what it needs.</p>}
             {of.sentences.map((sentence) => (
               <p key={sentence}>
                 <Sentence text={sentence} />

@@ -2,7 +2,7 @@ import { memo, useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
-import { type Line, type Plot, type Range, type Unit, type Values, ticks, told } from "../domain/series";
+import { type Line, type Plot, type Range, STEPS, type Unit, type Values, ticks, told } from "../domain/series";
 
 /** So many colours there are; further lines take them again, dashed. */
 export const COLOURS = 8;
@@ -22,7 +22,6 @@ const LEAST_DRAG = 5;
 const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200]
   .concat([1, 2, 3, 7].map((days) => days * 86_400))
   .concat([1, 2, 3, 6].map((months) => months * 30 * 86_400));
-const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 const THEIRS = new Set(["mousemove", "mouseleave"]);
 
 const faded = (colour: string): string => colour.replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)");
@@ -113,7 +112,7 @@ export const PlotPicture = memo(function PlotPicture(props: Props) {
             size: WORDS_WIDTH,
             space: 26,
             values: (_, splits) => splits.map((value) => told(unit, value)),
-            ...(unit === "bytes" || unit === "bytes_per_s" ? { incrs: BINARY } : {}),
+            incrs: STEPS[unit],
           },
         ],
         cursor: {

@@ -41,10 +41,10 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
         <Fact name="Overtaking rule (who may start before whom)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
           at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} admin={admin} />
       </dl>
-      {scheduling.promises === "late" && (
+      {scheduling.promises === "late" && discipline === "conservative" && (
         <p className="note">
-          Every task is promised a start at once. {scheduling.promised} {scheduling.promised === 1 ? "start is" : "starts are"} promised
-          {admin && scheduling.promised > 0 && `, on average ${span(scheduling.slack_s)} later than estimated: more time for running tasks comes out of that`}.
+          {promisedOf(scheduling.promised, waiting)}
+          {admin && scheduling.promised > 0 && `, ${scheduling.promised > 1 ? "on average " : ""}${span(scheduling.slack_s)} later than estimated: more time for running tasks comes out of that`}.
         </p>
       )}
       {admin && (
@@ -61,6 +61,14 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
     </section>
   );
 }
+
+/** How many of those that wait have a promise: behind very many others a task gets one later. */
+const promisedOf = (promised: number, waiting: number): string =>
+  waiting === 0
+    ? "Every task that has to wait is promised a start at once"
+    : promised >= waiting
+      ? `${waiting === 1 ? "The waiting task is" : `All ${waiting} waiting tasks are`} promised a start`
+      : `${promised} of ${waiting} waiting ${waiting === 1 ? "task" : "tasks"} ${promised === 1 ? "is" : "are"} promised a start`;
 
 /** In plain words; the word of the configuration is for those who set it, and shows to others when pointed at. */
 function Fact({ name, value, does, by, at, configured, now, admin }: {

@@ -146,6 +146,7 @@ function Start({ start, now }: { start: PreviewStart; now: number }) {
           ; from <When at={start.promise_from_at} now={now} up /> on its start is promised
         </>
       )}
+      {start.promised_start_at === null && start.promise_from_at === null && start.estimated_start_at !== null && "; no start would be promised at once"}
       .
     </>
   );

@@ -43,7 +43,9 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
         </p>
       )}
       {place?.estimated_start_at != null && place.promised_start_at === null && (
-        <p className="note">This is an estimate: tasks submitted later may change it. The start is promised once no later task can go ahead of this one.</p>
+        <p className="note">
+          This is an estimate: tasks submitted later may change it. No start is promised to this task now. <HelpLink topic="promise" />
+        </p>
       )}
       <ul>
         {waits.map((w, i) => (

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { type MetricsAnswer, amount, fromMetrics, resourceName } from "./metrics";
 import { fromUsage } from "./node-usage";
-import { type Measured, NOTHING, closer, gpuKey, gpuName, isMeasured, joined, momentIn, nearest, plotsOf, roomy, sentence, since, summary, ticks, told, wider, withGaps } from "./series";
+import { type Measured, NOTHING, STEPS, closer, gpuKey, gpuName, isMeasured, joined, momentIn, nearest, plotsOf, roomy, sentence, since, summary, ticks, told, wider, withGaps } from "./series";
 
 const of = (at: number[], mean: (number | null)[], most?: (number | null)[]): Measured => ({
   ...NOTHING,
@@ -152,4 +152,13 @@ test("values, names and moments as people read them", () => {
   expect(momentIn(noon, { from: noon - 86_400, to: noon })).toContain("Jun");
   expect(ticks([noon, noon + 43_200], 43_200)[1]).toContain("2");
   expect(ticks([noon], 60 * 86_400)[0]).toContain("2026");
+});
+
+test("a value axis has evenly spaced words", () => {
+  for (const unit of ["share", "celsius", "watt", "cpus"] as const) {
+    for (const step of STEPS[unit]) {
+      const words = [1, 2, 3, 4].map((n) => parseFloat(told(unit, n * step)) / (unit === "share" ? 100 : 1));
+      words.forEach((word, n) => expect(word).toBeCloseTo((n + 1) * step, 6));
+    }
+  }
 });

@@ -210,6 +210,20 @@ const shown: Record<Unit, (value: number) => string> = {
 /** A value with its unit; a dash where nothing was measured. */
 export const told = (unit: Unit, value: number | null | undefined): string => (value === null || value === undefined ? "–" : shown[unit](value));
 
+const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
+const ROUND = [-2, -1, 0, 1, 2, 3, 4].flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`)));
+const WHOLE = ROUND.filter((step) => step >= 1);
+
+/** Between two words of a value axis. `told` writes each of their multiples as it is: a step of 2.5 °C has no words. */
+export const STEPS: Record<Unit, number[]> = {
+  share: [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1],
+  bytes: BINARY,
+  bytes_per_s: BINARY,
+  celsius: WHOLE,
+  watt: WHOLE,
+  cpus: ROUND,
+};
+
 /** The point nearest to a moment; -1: there is none. */
 export function nearest(at: readonly number[], moment: number): number {
   let [low, high] = [0, at.length - 1];

@@ -10,6 +10,7 @@ type Entry = Queue["entries"][number];
 let page: Drawn;
 let waiting = 0;
 let asked: string[] = [];
+let promises: object = { promises: "settled", promised: 0, slack_s: 0 };
 
 const entry = (n: number): Entry =>
   ({
@@ -29,12 +30,13 @@ const entry = (n: number): Entry =>
 
 beforeEach(() => {
   asked = [];
+  promises = { promises: "settled", promised: 0, slack_s: 0 };
   vi.spyOn(api, "GET").mockImplementation((async (_: string, { params }: { params: { query: { limit: number; offset: number; owner: string } } }) => {
     const { limit, offset, owner } = params.query;
     asked.push(`${offset}+${limit}${owner}`);
     const matching = owner === "" ? waiting : Math.min(waiting, 150);
     const entries = Array.from({ length: Math.max(0, Math.min(limit, matching - offset)) }, (_, i) => entry(offset + i));
-    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], promises: "settled", promised: 0, slack_s: 0, policy_set_by: null, discipline_set_by: null };
+    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], policy_set_by: null, discipline_set_by: null, ...promises };
     return { data: { entries, total_waiting: waiting, total_matching: matching, total_running: 1, scheduling } };
   }) as never);
 });
@@ -96,6 +98,23 @@ it("one's own tasks come from the server, page by page, however long the queue i
   expect(asked).toEqual(["0+100", "0+100anna", "100+100anna"]);
   await search("t1");
   await until(() => expect(asked.at(-1)).toBe("0+1000anna"));
+});
+
+it.each([
+  [0, 0, "Every task that has to wait is promised a start at once."],
+  [1, 1, "The waiting task is promised a start, 2 m later than estimated"],
+  [7, 7, "All 7 waiting tasks are promised a start, on average"],
+  [3, 2_400, "3 of 2400 waiting tasks are promised a start, on average"],
+])("it says how many starts are promised: %d of %d", async (promised, of, want) => {
+  [promises, waiting] = [{ promises: "late", discipline: "conservative", promised, slack_s: 120 }, of];
+  await open(true);
+  await until(() => expect(document.body.textContent).toContain(want));
+});
+
+it("nothing is said of promises at once under a rule that gives none", async () => {
+  promises = { promises: "late", discipline: "greedy", promised: 2, slack_s: 120 };
+  await open(true);
+  expect(document.body.textContent).not.toMatch(/promised a start/);
 });
 
 it("of many reasons the first ones are shown, the others on demand", async () => {

@@ -10,7 +10,7 @@ import pytest
 
 from headway.errors import PromisesMove
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager.engine.events import ExtendTask
+from task_manager.engine.events import ExtendTask, SetScheduling
 from task_manager.planning.pass_model import PromiseRule
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, TaskManagerRig, a_node, a_task, a_task_manager, tid
@@ -64,6 +64,15 @@ async def test_it_is_told_how_a_promise_fell(rig: TaskManagerRig) -> None:
     view = await rig.queries.scheduling()
     assert (view.promises, view.promised) == ("late", 3)
     assert 60 < view.slack_s < 300
+
+
+async def test_the_rule_is_told_as_configured_whatever_overtakes_now(rig: TaskManagerRig) -> None:
+    """Used to tell `settled` under `greedy`: the page then said that `fair` would promise nothing if set with
+    `conservative`."""
+    await rig.engine.submit(SetScheduling(None, "greedy", "root"))
+    await rig.settle()
+    view = await rig.queries.scheduling()
+    assert (view.discipline, view.promises) == ("greedy", "late")
 
 
 @pytest.mark.parametrize("reboot", [False, True], ids=["restart", "reboot"])

@@ -148,7 +148,9 @@ async def test_the_live_queue_does_not_know_that_somebody_asked(tmp_path: Path, 
             state.queue.waiting_gpu_s,
             state.plan,
         )
-        await previewed(rig, [a_task("x", gpus=1, timeout=10)], [a_task("y", gpus=1, timeout=9_000, priority=1)])
+        tasks = [a_task("x", gpus=1, timeout=10)], [a_task("y", gpus=1, timeout=9_000, priority=1)]
+        for (start,) in await previewed(rig, *tasks):
+            assert start.sentence.endswith("; no start would be promised at once.")
         assert before == (
             list(state.queue.in_order()),
             dict(state.tasks),

@@ -347,6 +347,16 @@ async def test_idle_gpus_are_told_of_and_a_restart_forgets_nothing(world: World)
     assert [news.step for news in world.news[1:]] == [IdleStep.THREE_QUARTERS, IdleStep.OVER]
 
 
+async def test_a_rule_that_is_set_later_warns_twice_before_it_ends(world: World) -> None:
+    world.gpus.gpus["GPU-1"] = replace(GPU, utilisation=0.0)
+    await world.run(60)
+    world.begin(IdleRule(IdleMode.ON, 0.05, 40.0))
+    await world.sampler.round()
+    await eventually(lambda: all(task.done() for task in world.sampler._resuming.values()), every_s=0.001)
+    await world.run(24)
+    assert [news.step for news in world.news] == [IdleStep.HALF, IdleStep.THREE_QUARTERS, IdleStep.OVER]
+
+
 async def test_samples_are_streamed_while_they_grow(world: World) -> None:
     record = AttemptRecord(ATTEMPT, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=1.0))
     reader = SamplesReader(lambda _: record, world.sampler, world.clock)

@@ -4600,7 +4600,7 @@ export interface components {
             contradictions: string[];
             /**
              * Promises
-             * @description when a start is promised: `settled`, `late` (docs/scheduling.md)
+             * @description when a start is promised under `conservative`: `settled`, `late`
              * @default settled
              */
             promises: string;
