@@ -42,7 +42,7 @@ def slack_left_s(place: Reservation, task: Task, settings: PassSettings, now_s: 
 
 
 def _slack_s(task: Task, settings: PassSettings, share: float = 1.0) -> int:
-    return math.floor(settings.promise_slack * task.timeout_s * share)
+    return math.floor(settings.promise_slack * settings.duration_s(task) * share)
 
 
 class LatePassRunner(PassRunner):

@@ -55,7 +55,7 @@ class PassSettings:
     slack_s: float = 0.001
     promises: PromiseRule = PromiseRule.SETTLED
     placed: int = 1_000  # `late`: so many promises at a time, and those of the first tasks in any case
-    promise_slack: float = 1.0  # `late`: a first promise lies so many timeouts behind the start that was found
+    promise_slack: float = 1.0  # `late`: the slack of a first promise, as a multiple of what the task books
     crowd: int = 2_000  # `late`: with more waiting tasks, fewer are searched and fewer promises stand (`for_waiting`)
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 

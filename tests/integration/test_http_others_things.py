@@ -73,6 +73,7 @@ async def things_of_ann(rig: Rig) -> dict[str, list[str]]:
         "name": ["ann", "anns-data"],
         "version": ["1"],
         "host": ["registry.example"],
+        "uuid": ["GPU-1"],
     }
 
 
@@ -165,5 +166,5 @@ async def test_nobody_reaches_anything_of_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_the_list_of_calls_is_not_empty_for(method: str) -> None:
     things = {name: ["x"] for name in ("job", "task", "number", "stream", "path", "id", "kind", "upload_id", "ref",
-                                       "name", "version", "host")}  # fmt: skip
+                                       "name", "version", "host", "uuid")}  # fmt: skip
     assert sum(one[0] == method for one in calls(things)) > 10

@@ -45,6 +45,8 @@ class SamplesReader:
         Raises:
             NotFound: this machine does not know the attempt, or has its samples no more.
         """
+        if self._find(attempt) is None:
+            raise NotFound(f"This machine does not know {str(attempt)!r}.")
         at, pauses = offset, Backoff(_MIN_PAUSE_S, _MAX_PAUSE_S, factor=1.5)
         first = True
         while True:
