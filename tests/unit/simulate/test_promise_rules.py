@@ -86,3 +86,18 @@ def test_what_was_promised_before_the_crowd_came_is_kept() -> None:
     assert before.keys() <= after.keys()
     assert all((after[task_id] or 0.0) <= (promised_s or 0.0) for task_id, promised_s in before.items())
     assert len(after) == 299  # who comes behind a crowd waits for a place
+
+
+def test_a_task_of_about_the_same_length_can_still_go_ahead() -> None:
+    """Slack counts the time for start and stop too, or it would be too short for whoever books them."""
+    settings = PassSettings(
+        promises=PromiseRule.LATE, start_limit_s=60.0, stop_limit_s=30.0, limits=AdmissionLimits(min_timeout_s=10.0)
+    )
+    cluster = Cluster([a_node("n1", gpus=2)], AgingSjf(), settings)
+    cluster.submit(a_task("runs", timeout=500.0, gpus=2), a_task("wide", at=1.0, timeout=1_000.0, gpus=2))
+    cluster.run(until=2.0)
+    cluster.submit(a_task("narrow", at=3.0, timeout=950.0, gpus=1))
+    cluster.run(until=4.0)
+    assert cluster.last is not None
+    starts = {task_id.name: estimate.start_s for task_id, estimate in cluster.last.estimates.items()}
+    assert starts["narrow"] < starts["wide"]
