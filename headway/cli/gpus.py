@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -33,21 +33,32 @@ def gpus(ctx: click.Context, output: str) -> None:
 
 @gpus.command("return")
 @click.argument("node_id", metavar="NODE")
-@click.argument("uuid")
+@click.argument("gpu", metavar="GPU")
 @click.option("--gone", is_flag=True, help="It was taken out of the machine for good: show it no longer.")
 @output_option
-def return_gpu(node_id: str, uuid: str, gone: bool, output: str) -> None:
+def return_gpu(node_id: str, gpu: str, gone: bool, output: str) -> None:
     """Give out a GPU again that was taken out for a fault (admins).
 
-    It is looked at first, and stays out if it is not clean. `headway nodes show NODE` has its UUID, and says what is
-    wrong with it.
+    It is looked at first, and stays out if it is not clean. GPU is its UUID, or its number on the machine, as `headway
+    nodes show NODE` has both. That says what is wrong with it, too.
     """
     with client() as http:
+        uuid = _numbered(http.node_list()["nodes"], node_id, int(gpu)) if gpu.isascii() and gpu.isdigit() else gpu
         answer = http.return_gpu(node_id, uuid, gone=gone)
     if output == "json":
         print_json(answer)
     else:
         click.echo(safe(answer["sentence"]))
+
+
+def _numbered(nodes: Sequence[Mapping[str, Any]], node_id: str, number: int) -> str:
+    """The UUID of the GPU with this number."""
+    found = [gpu["uuid"] for node in nodes if node["id"] == node_id for gpu in node["gpus"] if gpu["index"] == number]
+    if len(found) == 1:
+        return str(found[0])
+    if found:
+        raise click.ClickException(f"{len(found)} GPUs of {node_id} have the number {number}: name one by its UUID")
+    raise click.ClickException(f"{node_id} has no GPU {number}: `headway nodes ls` and `headway nodes show` list them")
 
 
 def _show(output: str) -> None:

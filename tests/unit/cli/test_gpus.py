@@ -137,6 +137,15 @@ def test_a_gpu_is_returned_by_its_node_and_uuid(server: Server) -> None:
     assert server.asked["gone"]
 
 
+def test_a_gpu_is_returned_by_its_number_too(server: Server) -> None:
+    number = server.answer["nodes"][0]["gpus"][1]["index"]
+    run("gpus", "return", "n1", str(number))
+    assert server.asked["uuid"] == server.answer["nodes"][0]["gpus"][1]["uuid"]
+    for node, named in (("n1", "99"), ("n9", "1")):
+        result = CliRunner().invoke(cli, ["gpus", "return", node, named])
+        assert (result.exit_code, f"{node} has no GPU {named}" in result.output) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
