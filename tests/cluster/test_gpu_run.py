@@ -120,7 +120,7 @@ def test_a_killed_client_frees_its_gpus_and_its_program_ends(cluster: Cluster):
     program.send_signal(signal.SIGKILL)
     soon(lambda: not held(cluster), within_s=10)
     assert not Path(f"/proc/{inner}").exists() or "Z" in Path(f"/proc/{inner}/stat").read_text()
-    program.communicate()
+    program.communicate(timeout=30)
     job = str(next(cluster.client.jobs())["id"])
     task = cluster.client.job(job)["tasks"][0]
     assert task["reason"]["word"] == "killed_outside"
@@ -166,11 +166,12 @@ def test_killed_while_no_worker_looks(cluster: Cluster):
     soon(lambda: len(held(cluster)) == 2)
     cluster.kill9("n1")
     program.send_signal(signal.SIGKILL)
-    program.communicate()
+    program.wait(30)
     waiting = gpu_run(cluster, "--timeout", "60s", "--", "true")
     cluster.start("n1")
     cluster.wait_ready()
     soon(lambda: not held(cluster), within_s=30)
+    program.communicate(timeout=30)  # until nothing of it holds its output any more
     ended(waiting)
 
 
@@ -191,7 +192,7 @@ def test_a_stopped_client_loses_its_gpus_at_its_timeout(cluster: Cluster):
     program.send_signal(signal.SIGSTOP)
     soon(lambda: not held(cluster), within_s=15)
     assert program.wait(5) == -signal.SIGKILL
-    program.communicate()
+    program.communicate(timeout=30)
 
 
 def test_a_cancel_ends_the_program(cluster: Cluster):
