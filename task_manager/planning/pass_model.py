@@ -19,7 +19,7 @@ from .placement import CpuTasks, FreeResources
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
 _AFTER_GRACE_S = 5.0  # from KILL until the GPUs are free
-_CROWD_RESERVED, _CROWD_PLACED = 80, 240
+_CROWD_RESERVED, _CROWD_PLACED = 60, 180
 
 
 class Discipline(StrEnum):

@@ -66,7 +66,7 @@ def test_a_crowd_is_searched_less_so_that_a_pass_stays_quick() -> None:
     late = PassSettings(promises=PromiseRule.LATE)
     assert late.for_waiting(late.crowd) is late
     crowd = late.for_waiting(late.crowd + 1)
-    assert (crowd.reserved, crowd.placed) == (80, 240)
+    assert (crowd.reserved, crowd.placed) == (60, 180)
     assert PassSettings(promises=PromiseRule.LATE, reserved=50).for_waiting(10_000).reserved == 50
     for other in (PassSettings(), PassSettings(promises=PromiseRule.LATE, discipline=Discipline.EASY)):
         assert other.for_waiting(10_000) is other
