@@ -17,7 +17,7 @@ from ..ports import ContainerCounters
 _NS = 1_000_000_000
 _US = 1_000_000
 _MOST = 1 << 16  # no file read here is longer
-_UNIFIED = ""  # the one hierarchy of v2, among the controllers
+UNIFIED = ""  # the one hierarchy of v2, among the controllers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def hierarchies_of(mountinfo: Iterable[str]) -> dict[str, tuple[str, str]]:
             continue
         place = (fields[4].rstrip("/"), fields[3])
         if words[0] == "cgroup2":
-            found.setdefault(_UNIFIED, place)
+            found.setdefault(UNIFIED, place)
         elif words[0] == "cgroup":
             for controller in words[2].split(","):
                 found.setdefault(controller, place)
@@ -78,7 +78,7 @@ def group_of(pid: int, hierarchies: Hierarchies, proc: Path = Path("/proc")) -> 
         return None
     found = folders_of(lines, ours, hierarchies.mounts)
     # Where v1 has a controller, v2 does not have it.
-    unified = found.get(_UNIFIED)
+    unified = found.get(UNIFIED)
     if any(name in found for name in ("cpuacct", "memory", "blkio")):
         group = ContainerGroup(pid, found.get("cpuacct"), found.get("memory"), found.get("blkio"))
     else:

@@ -10,10 +10,11 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..box import Box, holder
+from .cgroups import UNIFIED, folders_of, hierarchies_of
 
 _PROC = Path("/proc")
 _GPU_FILE = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)")
@@ -43,11 +44,10 @@ def lost_devices(pid: int, proc: Path = _PROC) -> list[str]:
         return []
     groups = (proc / str(pid) / "cgroup").read_text().splitlines()
     mounts = (proc / "self" / "mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-    group = _group(groups, mounts, "devices")
-    if group is not None:
-        return refused_by_list((group / "devices.list").read_text().splitlines(), there)
-    group = _group(groups, mounts, "")
-    return refused_by_kernel(group, there) if group is not None else []
+    folders = folders_of(groups, (), hierarchies_of(mounts))
+    if "devices" in folders:
+        return refused_by_list(Path(folders["devices"], "devices.list").read_text().splitlines(), there)
+    return refused_by_kernel(Path(folders[UNIFIED]), there) if UNIFIED in folders else []
 
 
 def device_files(folder: Path) -> dict[Path, tuple[int, int]]:
@@ -102,21 +102,3 @@ def refused_by_kernel(group: Path, there: dict[Path, tuple[int, int]]) -> list[s
         return []
     refused = [line for line in done.stderr.splitlines() if _NOT_PERMITTED in line]
     return [file.name for file in files if any(f"{file}:" in line for line in refused)]
-
-
-def _group(lines: Sequence[str], mounts: Sequence[str], controller: str) -> Path | None:
-    """The folder of a process's group in the hierarchy of this controller; of cgroup v2 if it is empty."""
-    path = next((words[2] for line in lines if controller in (words := line.split(":", 2))[1].split(",")), None)
-    if path is None:
-        return None
-    for line in mounts:
-        before, _, after = line.partition(" - ")
-        words, kind = before.split(" "), after.split(" ")
-        if len(words) < 5 or len(kind) < 3:
-            continue
-        fits = controller in kind[2].split(",") if controller else kind[0] == "cgroup2"
-        if fits and kind[0] == ("cgroup" if controller else "cgroup2"):
-            root = words[3].rstrip("/")
-            inside = path.removeprefix(root) if path.startswith(f"{root}/") or path == root else path
-            return Path(words[4]) / inside.lstrip("/")
-    return None
