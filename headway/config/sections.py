@@ -61,6 +61,11 @@ class ClusterSection(Section):
         default="", repr=False, description="the secret that services show each other; better in `token_file`"
     )
     token_file: FilePath = Field(default="", description="a file that holds the token, readable by the services only")
+    trust_dir: FilePath = Field(
+        default="",
+        description="the certificates of this machine's services (`headway init`, `headway join`): they then talk by "
+        "mutual TLS, and `token` is not needed; by default none",
+    )
     insecure_network: bool = Field(
         default=False,
         description="the network between the machines is trusted: gRPC may listen at more than loopback. The cluster's "
