@@ -48,6 +48,10 @@ def _missing(marker: str) -> str:
             return "needs root"
         case "gluster":
             return _programs("glusterd", "glusterfs", "ip")
+        case "nfs" if not root:
+            return "needs root"
+        case "nfs":
+            return _programs("fusermount3") if os.path.exists("/dev/fuse") else "needs /dev/fuse"
         case "postgres":
             found = list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
             return "" if found else "needs the Debian package postgresql"
@@ -72,7 +76,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = {mark.name for item in items for mark in item.iter_markers()}
-    parts = ("docker", "gluster", "homes", "postgres", "prometheus", "root", "web")
+    parts = ("docker", "gluster", "homes", "nfs", "postgres", "prometheus", "root", "web")
     reasons = {marker: _missing(marker) for marker in parts if marker in asked}
     kept, dropped = [], []
     without_data = shared_data.find() is None

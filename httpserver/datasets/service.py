@@ -19,6 +19,7 @@ from ..auth.groups import require_groups
 from ..auth.model import Account
 from ..auth.ports import GroupMembership
 from ..filesystem.paths import components
+from ..filesystem.reading import telling_breaks
 from ..schemas import ShareChange
 from ..text import descriptions
 from ..uses.service import Ref, Uses
@@ -157,7 +158,7 @@ class Datasets:
             raise NotFound(f"The checksums of `{name}@{version}` are gone from the shared folder.") from None
 
         async def chunks() -> AsyncIterator[bytes]:
-            with file:
+            with file, telling_breaks("The list of checksums"):
                 while data := await self._publisher.quick(lambda: file.read(_READ_BYTES)):
                     yield data
 

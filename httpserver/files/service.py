@@ -18,6 +18,7 @@ from headway.store import Timers
 from .. import schemas as s
 from ..auth.model import Account
 from ..filesystem import paths
+from ..filesystem.reading import telling_breaks
 from ..http import ranges
 from ..http.disposition import attachment
 from . import trash_bin
@@ -78,7 +79,8 @@ class Files:
         at, end = start, start + length
         while at < end:
             want = min(_READ_BYTES, end - at)
-            data = await loop.run_in_executor(self._homes.threads, os.pread, opened.descriptor, want, at)
+            with telling_breaks("The file"):
+                data = await loop.run_in_executor(self._homes.threads, os.pread, opened.descriptor, want, at)
             if not data:
                 # Shorter than promised: without its end the answer can't be taken for whole.
                 raise MountUnavailable("The file became shorter while it was sent.")

@@ -8,6 +8,7 @@ from typing import cast
 
 from fastapi.responses import StreamingResponse
 
+from ..filesystem.reading import telling_breaks
 from ..http.disposition import attachment
 from .service import ImageDownload, ImageMarket
 
@@ -37,7 +38,8 @@ class ArchiveResponse(StreamingResponse):
         # The next piece is read when the last one has gone out: a slow client costs a piece of memory and no thread.
         pieces = cast("Generator[bytes]", archive.composed.chunks())
         try:
-            while (piece := await market.in_thread(lambda: next(pieces, None))) is not None:
-                yield piece
+            with telling_breaks("The image"):
+                while (piece := await market.in_thread(lambda: next(pieces, None))) is not None:
+                    yield piece
         finally:
             await asyncio.shield(market.in_thread(pieces.close))

@@ -5,34 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headway.client import Client, Refused
+from headway.client import Client
 from headway.mount import MARKER
 from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 from tests.support.gluster import Gluster
+from tests.support.shared_mounts import ALL_OF_ONE, QUICK, assert_each_ran_once, blocked, refused, running
 from tests.support.small_disks import SmallDisk, small_disks
 from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.gluster, pytest.mark.root, pytest.mark.slow]
 
 NODES = ("n1", "n2")
-QUICK = {
-    "cluster__heartbeat_s": 1,
-    "resource_manager__poll_s": 1,
-    "task_manager__platform_retry_delay_s": 0.5,
-    "worker__disk_low_bytes": 2 << 20,
-    "worker__cpus": 4,
-    "worker__memory_bytes": 64 << 30,
-}
-ALL_OF_ONE = {"cpus": 3}  # so that two such tasks need both machines
 
 
 @dataclass(frozen=True)
@@ -63,32 +53,6 @@ def shared() -> Iterator[Shared]:
         yield Shared(cluster, gluster, disk)
 
 
-def blocked(client: Client) -> dict[str, set[str]]:
-    """Words that hold work, by node."""
-    return {node["id"]: {c["word"] for c in node["conditions"] if c["blocks_work"]} for node in client.nodes()}
-
-
-def running(client: Client, *tasks: dict[str, Any]) -> str:
-    job_id = str(client.submit(a_job(*tasks))["id"])
-    soon(
-        lambda: all(task["state"] == "RUNNING" for task in client.job(job_id)["tasks"]),
-        within_s=30,
-        every_s=0.1,
-        what=f"{job_id} runs",
-    )
-    return job_id
-
-
-def assert_each_ran_once(client: Client, job_id: str, want_log: bytes) -> set[str]:
-    """The nodes where its tasks ran."""
-    done = client.wait(job_id, timeout_s=60, poll_s=0.2)
-    assert done["state"] == "SUCCEEDED", done["tasks"]
-    for task in done["tasks"]:
-        assert [a["state"] for a in task["attempts"]] == ["SUCCEEDED"], task["attempts"]
-        assert client.log(job_id, task["name"]) == want_log
-    return {task["attempts"][0]["node_id"] for task in done["tasks"]}
-
-
 def on_the_mount(shared: Shared, job_id: str, task: str) -> Path:
     return shared.cluster.mount / "jobs" / job_id / task / "1" / "stdout.log"
 
@@ -117,15 +81,6 @@ def test_jobs_logs_and_files_of_two_workers_are_on_the_volume(shared: Shared, tm
     ann.delete_file(source.name)
     assert [entry["name"] for entry in ann.files()] == []
     assert len(list((brick / ".headway-trash").iterdir())) == 2
-
-
-def refused(client: Client, status: int) -> bool:
-    """Whether a folder can't be made, with that status and a sentence."""
-    try:
-        client.make_folder(f"not-now-{time.monotonic_ns()}")
-    except Refused as error:
-        return error.status == status and len(str(error)) > 30
-    return False
 
 
 def mount_again(gluster: Gluster) -> None:
