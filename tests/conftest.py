@@ -52,6 +52,8 @@ def _missing(marker: str) -> str:
             return "needs root"
         case "nfs":
             return _programs("fusermount3") if os.path.exists("/dev/fuse") else "needs /dev/fuse"
+        case "proxies":
+            return _programs("nginx", "caddy")
         case "postgres":
             found = list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
             return "" if found else "needs the Debian package postgresql"
@@ -76,7 +78,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = {mark.name for item in items for mark in item.iter_markers()}
-    parts = ("docker", "gluster", "homes", "nfs", "postgres", "prometheus", "root", "web")
+    parts = ("docker", "gluster", "homes", "nfs", "postgres", "prometheus", "proxies", "root", "web")
     reasons = {marker: _missing(marker) for marker in parts if marker in asked}
     kept, dropped = [], []
     without_data = shared_data.find() is None
