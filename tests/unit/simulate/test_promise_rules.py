@@ -42,6 +42,9 @@ def test_the_command_takes_the_rule_by_name() -> None:
     assert (told["settled"]["promised"], told["late"]["promises_missed"]) == (0, 0)
     assert told["late"]["promised"] > 10
     assert CliRunner().invoke(simulate, [*common, "--promises", "soon"]).exit_code == 2
+    without = CliRunner().invoke(simulate, [*common, "--promises", "late", "--discipline", "greedy"])
+    assert without.exit_code == 2
+    assert "rule of --discipline conservative" in without.output
     assert json.loads(CliRunner().invoke(simulate, [*common, "--no-promises"]).stdout)[0]["promised"] == 0
     assert json.loads(CliRunner().invoke(simulate, [*common, "--promises"]).stdout)[0] == told["settled"]
 
