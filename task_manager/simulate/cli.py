@@ -219,7 +219,7 @@ def simulate(
     if tune and len(disciplines) > 1:
         raise click.UsageError("--tune compares policies under one --discipline")
     if promises == "late" and "conservative" not in disciplines:
-        raise click.UsageError("--promises late is a rule of --discipline conservative: the others know no late promises")
+        raise click.UsageError("--promises late is a rule of --discipline conservative, and of no other")
     if missing := next((word for word in more_policies if Path(word).suffix.lower() in _ENDINGS), ""):
         raise click.UsageError(f"there is no file {missing!r}")
     if not traces and not dags:
