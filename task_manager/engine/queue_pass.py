@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,6 +24,8 @@ from .state import EngineState
 from .turn import Turn
 
 log = get_logger(__name__)
+
+_MOVES_TOLD = 10  # promises of one pass with a line each
 
 
 def run_pass(turn: Turn) -> None:
@@ -82,7 +85,7 @@ def _moved(state: EngineState, new_plan: Plan) -> dict[TaskId, MovedPromise]:
 def _log_promises_and_failures(state: EngineState, new_plan: Plan) -> None:
     """Logs promises that moved, and a policy that has begun to fail."""
     before, shift_s = state.plan, state.now - state.mono
-    for lost in new_plan.dropped:
+    for lost in new_plan.dropped[:_MOVES_TOLD]:
         now_s = lost.now_s
         log.warning(
             "promise.moved", task=str(lost.task_id), cause=lost.cause,
@@ -90,6 +93,9 @@ def _log_promises_and_failures(state: EngineState, new_plan: Plan) -> None:
             now_at=None if now_s is None else _utc(now_s + shift_s),
             by_s=None if now_s is None else round(now_s - lost.promised_s, 3),
         )  # fmt: skip
+    # One extension that an admin forces over a crowd moves everybody.
+    for cause, count in Counter(lost.cause for lost in new_plan.dropped[_MOVES_TOLD:]).items():
+        log.warning("promises.moved_too", count=count, cause=cause)
     failed_before = before.policy_failed if before is not None else ""
     if new_plan.policy_failed and new_plan.policy_failed != failed_before:
         log.error("policy.failed", reason=new_plan.policy_failed, instead="aging_sjf")

@@ -11,7 +11,7 @@ duration, beside everything booked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from headway.ids import NodeId, TaskId
@@ -63,6 +63,7 @@ class PassRunner:
         )
         self._kept: list[Key] = []  # of tasks behind all of these that have a stored reservation
         self._more = False  # so many tasks have started that the rest is left to the next pass
+        self._unsearched: Collection[TaskId] = ()  # booked, but where an earlier pass found a place
         self._cut = False  # more tasks might have started, but the pass looks at a limited number
         self._freed = False  # resources that were kept for a task have come free
         self._floor_s = snapshot.now_s  # `strict`: no task behind may start earlier
@@ -353,7 +354,10 @@ class PassRunner:
             promised=promised,
             owed=owed,
             reservations={} if greedy else self.reservations,
-            estimates={t: Estimate(reservation.start_s, rough=greedy) for t, reservation in self.reservations.items()},
+            estimates={
+                task_id: Estimate(reservation.start_s, rough=greedy or task_id in self._unsearched)
+                for task_id, reservation in self.reservations.items()
+            },
             rough=rough_estimates(snapshot),
             waits=self.waits,
             dropped=tuple(self._dropped(promised)),

@@ -64,6 +64,7 @@ class LatePassRunner(PassRunner):
         places = self._pushed_back(self._promised_now())
         places.update(self._rest)
         self.reservations.update(self._rest)
+        self._unsearched = self._rest.keys()  # they may well start long before their late places
         return self._made(places, [], all_promised=len(places) < self.settings.placed)
 
     def _keep_stored(self) -> None:

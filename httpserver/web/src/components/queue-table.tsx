@@ -76,7 +76,7 @@ function Row({ entry: e, now }: { entry: Entry; now: number }) {
           "–"
         ) : (
           <>
-            {e.estimate_rough && <abbr title="A rough estimate: no machine is reserved yet">~ </abbr>}
+            {e.estimate_rough && <abbr title="A rough estimate">~ </abbr>}
             <When at={e.estimated_start_at} now={now} />
           </>
         )}

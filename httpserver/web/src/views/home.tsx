@@ -186,7 +186,7 @@ function Waiting({ now }: { now: number }) {
                 {e.resources.gpus || "–"}
               </td>
               <td data-label="starts about">
-                {e.estimate_rough && e.estimated_start_at !== null && <abbr title="A rough estimate: no machine is reserved yet">~ </abbr>}
+                {e.estimate_rough && e.estimated_start_at !== null && <abbr title="A rough estimate">~ </abbr>}
                 {e.estimated_start_at === null ? "–" : <When at={e.estimated_start_at} now={now} />}
               </td>
             </tr>

@@ -107,3 +107,36 @@ async def test_more_time_is_granted_where_slack_absorbs_it(rig: TaskManagerRig) 
     assert len(moved) == 1
     assert moved[0].endswith(f": {tid('runs')} on n1 was given more time.")
     assert await promised(rig, "waits") - before[0] <= 1_000.0
+
+
+async def test_a_place_that_this_pass_did_not_search_is_told_as_a_rough_estimate(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    """It is the latest start that keeps the promise, so it was once told as if the task would start then."""
+    async with a_task_manager(tmp_path, clock, settings=replace(LATE, reserved=1)) as made:
+        now = clock.now()
+        await made.nodes(a_node(gpus=1))
+        await made.enqueue(a_task("runs", gpus=1, at=now, timeout=600.0))
+        await made.report(made.only_attempt(tid("runs")), "PROCESS_STARTED", process_started_at=now)
+        for number in range(4):
+            await made.enqueue(a_task(f"w{number}", gpus=1, at=now, timeout=300.0 + number))
+        told = {name: await entry(made, name) for name in ("w0", "w2", "w3")}
+        assert all(one.HasField("promised_start") for one in told.values())
+        assert [told[name].estimate_rough for name in ("w0", "w2", "w3")] == [False, True, False]
+
+
+async def test_when_a_crowd_moves_most_of_it_is_told_in_one_line(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_task_manager(tmp_path, clock, settings=LATE) as made:
+        now = clock.now()
+        await made.nodes(a_node(gpus=1))
+        await made.enqueue(a_task("runs", gpus=1, at=now, timeout=600.0))
+        await made.report(made.only_attempt(tid("runs")), "PROCESS_STARTED", process_started_at=now)
+        for number in range(25):
+            await made.enqueue(a_task(f"w{number}", gpus=1, at=now, timeout=10.0))
+        await extend(made, 86_400.0, force=True)
+        lines = [record.getMessage() for record in caplog.records]
+        assert lines.count("promise.moved") == 10
+        (rest,) = [record for record in caplog.records if record.getMessage() == "promises.moved_too"]
+        assert "15" in str(vars(rest))
