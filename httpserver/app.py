@@ -98,7 +98,7 @@ async def serve(config: HeadwayConfig) -> None:
 async def build(
     service: Service, config: HeadwayConfig, *, clock: Clock | None = None, token: str | Certificates | None = None
 ) -> tuple[Parts, WebServer]:
-    """Everything of one HttpServer, registered with ``service``. ``token``: see ``RpcServer``; by default the cluster's."""
+    """Everything of one HttpServer, registered with ``service``. ``token``: see ``RpcServer``; None: the cluster's."""
     clock = clock or SystemClock()
     token = config.cluster.token if token is None else token
     settings = settings_from(config)
@@ -128,7 +128,9 @@ async def build(
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=token, numbers=metrics.rpc)
-    servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events, NodeRights(services))
+    servicer = HttpServerService(
+        accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events, NodeRights(services)
+    )
     add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)

@@ -35,7 +35,9 @@ class TrustAnswers:
         if self._certificates is None:
             raise Unavailable(_PLAIN)
         _number, pair = self._certificates.pair()
-        return pb.GetTrustReply(ca_pem=pair.ca_pem, revoked=[f"{one:x}" for one in sorted(self._certificates.revoked())])
+        return pb.GetTrustReply(
+            ca_pem=pair.ca_pem, revoked=[f"{one:x}" for one in sorted(self._certificates.revoked())]
+        )
 
     async def renew(self, request: pb.RenewRequest) -> pb.RenewReply:
         """A new certificate for the caller, and for nobody else.
@@ -48,7 +50,7 @@ class TrustAnswers:
         if who is None:
             raise Unavailable(_PLAIN)
         if self._signer is None:
-            raise Unavailable("The cluster's authority is not on ResourceManager's machine, so nothing is renewed.")
+            raise Unavailable("The cluster's authority is not on this machine, so no certificate is renewed.")
         cert_pem = await self._signer.renew(request.csr_pem, who.identity)
         log.info("certificate.signed", who=str(who.identity), before=f"{who.serial:x}")
         return pb.RenewReply(cert_pem=cert_pem)

@@ -39,7 +39,9 @@ class WorkerConnections:
         self._clock = clock
         self._peers: dict[tuple[NodeId, str], tuple[Peer, WorkerStub]] = {}
 
-    async def launch(self, node_id: NodeId, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
+    async def launch(
+        self, node_id: NodeId, address: str, launches: Sequence[LaunchOrder]
+    ) -> list[AcceptedLaunch | RefusedLaunch]:
         peer, stub = self._peer(node_id, address)
         reply = await peer.call(stub.Launch, wire.launch_request(launches), deadline_s=_LAUNCH_DEADLINE_S)
         return wire.verdicts(reply)

@@ -26,7 +26,9 @@ class LaunchOrder:
 class Workers(Protocol):
     """The Workers, by node and address. Any call may take up to its deadline and fail; all are safe to repeat."""
 
-    async def launch(self, node_id: NodeId, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
+    async def launch(
+        self, node_id: NodeId, address: str, launches: Sequence[LaunchOrder]
+    ) -> list[AcceptedLaunch | RefusedLaunch]:
         """Asks a Worker to take these, in one call; one verdict each.
 
         Safe to repeat: a Worker that already has an attempt accepts it again. After a failure the Worker may or may

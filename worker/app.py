@@ -126,7 +126,9 @@ async def build(
 
     http_server = Peer("HttpServer", config.peers.http_server, token=token, role=Role.HTTP_SERVER, clock=clock)
     task_manager = Peer("TaskManager", config.peers.task_manager, token=token, role=Role.TASK_MANAGER, clock=clock)
-    resource_manager = Peer("ResourceManager", config.peers.resource_manager, token=token, role=Role.RESOURCE_MANAGER, clock=clock)
+    resource_manager = Peer(
+        "ResourceManager", config.peers.resource_manager, token=token, role=Role.RESOURCE_MANAGER, clock=clock
+    )
     service.on_stop(http_server.close)
     service.on_stop(task_manager.close)
     service.on_stop(resource_manager.close)

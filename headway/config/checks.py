@@ -153,8 +153,9 @@ def _network(config: HeadwayConfig) -> Iterator[Problem]:
         yield Problem(
             first,
             f"is {doors[first]}, which other machines can reach{also}: gRPC is plain text, so give the services "
-            "certificates (`headway init`, then cluster.trust_dir), or keep 127.0.0.1, or set [cluster] insecure_network = "
-            "true where you trust everybody on that network: who listens there gets the token, and with it all machines",
+            "certificates (`headway init`, then cluster.trust_dir), or keep 127.0.0.1, or set "
+            "[cluster] insecure_network = true where you trust everybody on that network: who listens there gets the "
+            "token, and with it all machines",
         )
     for key, address in _metrics_doors(config).items():
         if not is_loopback(split_address(address)[0]) and not config.cluster.insecure_network:

@@ -35,7 +35,7 @@ _MAX_MESSAGE_CHARS = 2_000
 # What gRPC's TLS says of a far side that can't prove to be who was asked for. Nothing was sent to it.
 _TLS_FAULTS = {
     "Hostname Verification": "shows the certificate of another service: look at its address, and at the node's name.",
-    "certificate has expired": "shows a certificate that has ended: `headway join --renew` on its machine makes a new one.",
+    "certificate has expired": "shows a certificate that has ended: run `headway join --renew` on its machine.",
     "certificate is not yet valid": "shows a certificate that begins later: set this machine's clock right.",
     "CERTIFICATE_VERIFY_FAILED": "shows a certificate that this cluster's authority did not sign.",
     "certificate signature failure": "shows a certificate that this cluster's authority did not sign.",

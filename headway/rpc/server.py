@@ -66,8 +66,8 @@ _OPTIONS = (
 class RpcServer:
     """Listens at `bind` (HOST:PORT; port 0 picks one, see `port`) for as long as `service` runs.
 
-    `token` is the cluster's token, or this process's certificates. Calls are counted in `numbers`, if any. A method that
-    the contract does not have is in no number.
+    `token` is the cluster's token, or this process's certificates. Calls are counted in `numbers`, if any. A method
+    that the contract does not have is in no number.
     """
 
     def __init__(

@@ -173,21 +173,16 @@ class TrustKeeper:
         """A certificate that doesn't count makes the service useless, and says so in one sentence, once."""
         certificates, now = self._certificates, self._clock.now()
         _number, pair = certificates.pair()
-        sentence = ""
+        whose, sentence = f"The certificate of {certificates.identity}", ""
         if certificates.is_revoked(pair.serial):
-            sentence = (
-                f"The certificate of {certificates.identity} was revoked: let this machine join again with `headway join`."
-            )
+            sentence = f"{whose} was revoked: let this machine join again with `headway join`."
         elif pair.ends_at <= now:
             sentence = (
-                f"The certificate of {certificates.identity} ended at {_utc(pair.ends_at)}: make a new one with `headway "
-                "join --renew`. It is taken without a restart."
+                f"{whose} ended at {_utc(pair.ends_at)}: make a new one with `headway join --renew`. It is taken "
+                "without a restart."
             )
         elif pair.begins_at > now:
-            sentence = (
-                f"The certificate of {certificates.identity} begins at {_utc(pair.begins_at)}: set this machine's clock "
-                "right."
-            )
+            sentence = f"{whose} begins at {_utc(pair.begins_at)}: set this machine's clock right."
         if sentence and sentence != self._told:
             log.error("certificate.useless", reason=sentence)
         self._told = sentence

@@ -51,8 +51,8 @@ class Certificates:
         self._told: frozenset[int] = frozenset()
         if not self._read_revoked():
             raise ConfigInvalid(
-                f"cluster.trust_dir has {files.revoked}, which is no JSON list of serial numbers as hex texts: write it "
-                "anew with `headway certs revoke`."
+                f"cluster.trust_dir has {files.revoked}, which is no JSON list of serial numbers as hex texts: put "
+                "ResourceManager's list in its place."
             )
 
     def pair(self) -> tuple[int, Pair]:
@@ -98,8 +98,8 @@ class Certificates:
         self.require_not_revoked(caller)
         if not begins_at <= now < ends_at:
             raise CallerRefused(
-                f"The certificate of {caller.identity} is not valid at this time: renew it with `headway join --renew`, "
-                "or set the machines' clocks right."
+                f"The certificate of {caller.identity} is not valid at this time: renew it with `headway join "
+                "--renew`, or set the machines' clocks right."
             )
         sentence = why_refused(caller.identity, method, cluster=self.identity.cluster)
         if sentence:

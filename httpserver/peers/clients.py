@@ -139,7 +139,9 @@ class ServiceClients:
 
     _MOST_WORKERS = 200
 
-    def __init__(self, *, job_manager: str, task_manager: str, resource_manager: str, token: str | Certificates, clock: Clock) -> None:
+    def __init__(
+        self, *, job_manager: str, task_manager: str, resource_manager: str, token: str | Certificates, clock: Clock
+    ) -> None:
         self._token = token
         self._clock = clock
         self._peers: list[Peer] = []

@@ -42,7 +42,7 @@ class ImagePrefetchPlanner:
         self._asking: dict[NodeId, frozenset[str]] = {}  # accounts in lists that were sent, before they arrive
 
     def prepares_for(self, node_id: NodeId, account: str) -> bool:
-        """Whether the node was asked to have an image of this account ready. Its Worker then fetches it as the account."""
+        """Whether the node was asked to have an image ready for this account. Its Worker fetches it as the account."""
         return account in self._asking.get(node_id, frozenset())
 
     async def run(self) -> None:

@@ -21,6 +21,7 @@ import pytest_asyncio
 import httpserver.app
 from headway.errors import ConfigInvalid
 from tests.integration.http_rig import PASSWORD, Rig, a_job_file, a_rig, submit
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -503,14 +504,20 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path, 
             assert (await shown_at(rig.url)).split() == before.split()
             await asyncio.sleep(0.05)
         new_cert.replace(cert)
-        while (await shown_at(rig.url)).split() != after.split():
-            await asyncio.sleep(0.05)
+
+        async def is_new() -> bool:
+            return (await shown_at(rig.url)).split() == after.split()
+
+        await eventually(is_new, what="the new certificate is shown")
 
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda cert, key: new_certificate(cert.with_name("other"), key), "which does not belong to the certificate in"),
+        (
+            lambda cert, key: new_certificate(cert.with_name("other"), key),
+            "which does not belong to the certificate in",
+        ),
         (lambda cert, key: cert.unlink(), "tls_cert is .*cert.pem, which can't be read: No such file"),
         (lambda cert, key: key.write_text("nonsense"), "tls_key is .*key.pem, which is no PEM file"),
         (lambda cert, key: cert.write_bytes(key.read_bytes()), "must hold the certificate first"),

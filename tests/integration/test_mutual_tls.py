@@ -153,8 +153,7 @@ async def test_a_stolen_workers_certificate_submits_no_job_and_reads_no_others_l
         await peer.upload(stub.SubmitJob, lambda: [jm.SubmitJobPart()], deadline_s=5)
     other, worker = lab.caller(stolen, Role.WORKER, n2, "n2")
     with pytest.raises(CallerRefused, match="does not allow to call Worker/ReadLog"):
-        async for _chunk in other.stream(worker.ReadLog, worker_pb2.ReadLogRequest(), deadline_s=5):
-            raise AssertionError("it read a line")
+        await anext(other.stream(worker.ReadLog, worker_pb2.ReadLogRequest(), deadline_s=5))
     with pytest.raises(CallerRefused, match="does not allow to call Worker/Launch"):
         await other.call(worker.Launch, worker_pb2.LaunchRequest(), deadline_s=5)
 
@@ -301,8 +300,7 @@ async def test_a_revoked_certificate_is_refused_on_a_connection_that_stands(lab:
         with pytest.raises(CallerRefused, match="of http_server was revoked"):
             await anext(chunks)
     with pytest.raises(CallerRefused, match="was revoked"):
-        async for _chunk in peer.stream(stub.ReadLog, worker_pb2.ReadLogRequest(), deadline_s=5):
-            raise AssertionError("it read a line")
+        await anext(peer.stream(stub.ReadLog, worker_pb2.ReadLogRequest(), deadline_s=5))
 
 
 @asynccontextmanager
@@ -374,8 +372,7 @@ async def test_what_resource_manager_revokes_reaches_a_machine(lab: Lab) -> None
             reply = await peer.call(stub.GetTrust, rm.GetTrustRequest(), deadline_s=5)
             return list(reply.revoked) == ["ff"]
 
-        while not await told():
-            await asyncio.sleep(0.05)
+        await eventually(told, what="ResourceManager has read its list")
         await keeper.look()
         assert n1.revoked() == {255}
         assert service.health.reasons == {}
@@ -427,7 +424,7 @@ async def test_without_an_authority_nothing_is_renewed_and_the_service_goes_on(l
     assert n1.pair() == before
     said = await lab.refused(n1, Role.RESOURCE_MANAGER, nodes, "Renew", rm.RenewRequest(csr_pem=b"x"))
     assert said.startswith(Unavailable.__name__)
-    assert "authority is not on ResourceManager's machine" in said
+    assert "authority is not on this machine" in said
 
 
 async def test_resource_manager_renews_itself(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 """A cluster's authority for tests: it makes the folders of certificates that services read.
 
-    authority = CertificateMaker("headway")
-    authority.give(TrustFiles(tmp_path / "trust"), Role.WORKER, "n1")
+authority = CertificateMaker("headway")
+authority.give(TrustFiles(tmp_path / "trust"), Role.WORKER, "n1")
 """
 
 from __future__ import annotations

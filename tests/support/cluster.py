@@ -27,7 +27,6 @@ from typing import Any
 import httpx
 
 from headway.client import Client, Profile
-
 from headway.trust.files import TrustFiles
 from headway.trust.identity import MANAGERS, Role
 

@@ -51,7 +51,9 @@ class Workers:
         finally:
             self.open -= 1
 
-    async def return_gpu(self, node_id: str, address: str, request: pb.ReturnGpuRequest, deadline_s: float) -> pb.ReturnGpuReply:
+    async def return_gpu(
+        self, node_id: str, address: str, request: pb.ReturnGpuRequest, deadline_s: float
+    ) -> pb.ReturnGpuReply:
         if address in self.away:
             raise Unavailable(f"Worker at {address} does not answer.")
         for gpu in self.statuses[address].capacity.gpus:

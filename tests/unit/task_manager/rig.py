@@ -123,7 +123,9 @@ class FakeWorkers:
         self.gate: asyncio.Event | None = None  # launches wait here before they arrive
         self.at_gate: set[AttemptId] = set()
 
-    async def launch(self, node_id: str, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
+    async def launch(
+        self, node_id: str, address: str, launches: Sequence[LaunchOrder]
+    ) -> list[AcceptedLaunch | RefusedLaunch]:
         if self.gate is not None:
             self.at_gate.update(launch.attempt.id for launch in launches)
             await self.gate.wait()

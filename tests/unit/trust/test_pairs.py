@@ -102,7 +102,7 @@ def test_a_certificate_of_another_role_is_refused(files: TrustFiles, maker: Cert
 def test_a_file_that_cannot_be_read_is_named(files: TrustFiles) -> None:
     files.certificate(Role.WORKER).unlink()
     files.certificate(Role.WORKER).mkdir()
-    with pytest.raises(ConfigInvalid, match="has .*cert.pem, which can't be read: Is a directory"):
+    with pytest.raises(ConfigInvalid, match=r"has .*cert\.pem, which can't be read: Is a directory"):
         Certificates(files, ME)
 
 
