@@ -1,4 +1,8 @@
-"""Has a node work of an account? What HttpServer asks before it tells a Worker what only such a node may know."""
+"""Has a node work of an account? What HttpServer asks before it tells a Worker what only such a node may know.
+
+Only what TaskManager itself has placed there counts. An attempt that it has lost and taken back is there on the word of the
+Worker alone: a thief with a Worker's certificate could claim any waiting task so.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,11 @@ class WorkOnNodes:
         """Whether this attempt is live, and there."""
         async with self._engine.consistent_state() as state:
             attempt = state.attempt(attempt_id)
-            return attempt is not None and attempt.node_id == node_id
+            return attempt is not None and attempt.placed_here and attempt.node_id == node_id
 
     async def of_account(self, node_id: NodeId, account: str) -> bool:
         """Whether a live attempt of the account is there, or an image is being made ready there for the account."""
         async with self._engine.consistent_state() as state:
-            here = (attempt.id.task for attempt in state.attempts.values() if attempt.node_id == node_id)
-            if any(state.tasks[task_id].owner == account for task_id in here if task_id in state.tasks):
+            if any(one.owner == account and one.placed_here for one in state.on_node(node_id)):
                 return True
         return self._prepares_for(node_id, account)

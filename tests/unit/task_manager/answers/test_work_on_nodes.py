@@ -8,6 +8,7 @@ from headway.ids import AttemptId, NodeId
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from task_manager.answers.work_on_nodes import WorkOnNodes
 from task_manager.dispatch.image_prefetch import ImagePrefetchPlanner
+from task_manager.engine.events import HeartbeatReceived, LiveAttempt
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import a_node, a_task, a_task_manager, replace
 
@@ -58,3 +59,21 @@ async def test_an_image_that_a_node_is_to_prepare_counts_for_its_account(tmp_pat
         await rig.cancel(waits.id)
         await planner.round()
         assert not await work.of_account(N1, "bob")
+
+
+async def test_what_a_worker_alone_says_opens_nothing(tmp_path: Path, clock: FakeClock) -> None:
+    """A thief with a Worker's certificate claimed to run a waiting task, and got its owner's passwords."""
+    async with a_task_manager(tmp_path, clock) as rig:
+        await rig.nodes(a_node("n1", cpu=1))
+        await rig.beat("n1")
+        await rig.enqueue(a_task("waits", owner="bob", cpu=100))
+        claimed = LiveAttempt(AttemptId(a_task("waits").id, 1), 1)
+        beat = HeartbeatReceived(N1, 1, "n1:7004", (claimed.id,), False, False, (claimed,))
+        for _life in range(2):
+            await rig.engine.submit(beat)
+            await rig.settle()
+            assert rig.running() == [claimed.id], "TaskManager takes it for an attempt that it had lost"
+            work = WorkOnNodes(rig.engine, lambda node, account: False)
+            assert not await work.of_account(N1, "bob")
+            assert not await work.of_attempt(N1, claimed.id)
+            await rig.restart()
