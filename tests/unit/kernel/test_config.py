@@ -300,7 +300,7 @@ def test_with_certificates_no_token_is_needed_and_any_address_is_fine(write: Wri
     certificates = '[cluster]\ntrust_dir = "/etc/headway/trust"\n'
     doors = '[task_manager]\nbind = "10.0.0.1:7002"\n[worker]\nbind = "10.0.0.2:7004"\n'
     assert load(write(certificates + doors), {}).config.task_manager.bind == "10.0.0.1:7002"
-    with pytest.raises(ConfigInvalid, match="metrics_listen is 10.0.0.1:7102, which other machines can reach"):
+    with pytest.raises(ConfigInvalid, match=r"metrics_listen is 10\.0\.0\.1:7102, which other machines can reach"):
         load(write(certificates + '[task_manager]\nmetrics_listen = "10.0.0.1:7102"\n'), {})
     relative = load(write('[cluster]\ntrust_dir = "trust"\n'), {}).config.cluster.trust_dir
     assert relative.endswith("/trust")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from headway.errors import ConfigInvalid, HeadwayError
 from headway.trust import pairs
+from headway.trust.caller import CallerRefused
 from headway.trust.certificates import Certificates
 from headway.trust.files import TrustFiles
 from headway.trust.identity import Identity, Role
@@ -166,6 +168,32 @@ def test_what_resource_manager_told_counts_beside_the_file(files: TrustFiles, cl
     certificates.tell_revoked(frozenset({16}))
     assert certificates.is_revoked(16)
     assert certificates.revoked() == {16}
+
+
+def _shown(files: TrustFiles) -> dict[str, list[bytes]]:
+    """What gRPC tells of a caller with the certificate in that folder."""
+    return {"x509_pem_cert": [files.certificate(Role.WORKER).read_bytes()]}
+
+
+async def test_a_caller_whose_certificate_has_ended_since_it_connected_is_refused(
+    files: TrustFiles, maker: CertificateMaker, tmp_path: Path
+) -> None:
+    clock = FakeClock(now=time.time())
+    caller = TrustFiles(tmp_path / "caller")
+    maker.give(caller, Role.WORKER, "n1", until_s=3_600)
+    certificates = Certificates(files, ME, clock)
+    known = certificates.admit(_shown(caller), "TaskManager/Heartbeat", "task-manager")
+    assert known.identity == ME
+    await clock.advance(3_601)
+    with pytest.raises(CallerRefused, match=r"of worker n1 is not valid at this time: renew it"):
+        certificates.admit(_shown(caller), "TaskManager/Heartbeat", "task-manager")
+
+
+def test_who_shows_no_certificate_of_a_service_is_nobody(files: TrustFiles, maker: CertificateMaker) -> None:
+    certificates = Certificates(files, ME)
+    for shown in ({}, {"x509_pem_cert": [b"no PEM"]}, {"x509_pem_cert": [maker.ca_pem]}):
+        with pytest.raises(CallerRefused, match="names no service of a cluster"):
+            certificates.admit(shown, "TaskManager/Heartbeat", "task-manager")
 
 
 def test_serial_numbers_survive_the_file() -> None:
