@@ -202,10 +202,12 @@ async def test_a_worker_reports_for_its_own_node_alone(lab: Lab) -> None:
     report = tm.AttemptReport(
         attempt=common_pb2.Attempt(task=common_pb2.Task(job_id="j0000000000000001", name="a"), number=1), node_id="n2"
     )
+    late = tm.LateWarnings(attempt=report.attempt, node_id="n2", warnings=["a lie"])
     status = rm.NodeStatus(node_id="n2", incarnation=1)
     for role, address, method, request in (
         (Role.TASK_MANAGER, tasks, "Heartbeat", tm.HeartbeatRequest(node_id="n2", incarnation=1, address="x:1")),
         (Role.TASK_MANAGER, tasks, "ReportAttempts", tm.ReportAttemptsRequest(reports=[report])),
+        (Role.TASK_MANAGER, tasks, "ReportAttempts", tm.ReportAttemptsRequest(late_warnings=[late])),
         (Role.RESOURCE_MANAGER, nodes, "RegisterNode", rm.RegisterNodeRequest(node_id="n2", address="x:1")),
         (Role.RESOURCE_MANAGER, nodes, "RegisterNode", rm.RegisterNodeRequest(node_id="n1", status=status)),
         (Role.RESOURCE_MANAGER, nodes, "ReportStatus", rm.ReportStatusRequest(status=status)),
