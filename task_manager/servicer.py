@@ -92,8 +92,8 @@ class TaskManagerService(TaskManagerServicer):
         )
 
     async def ReportAttempts(self, request: pb.ReportAttemptsRequest, context: Any) -> pb.ReportAttemptsReply:
-        told = (*request.reports, *request.late_warnings)
-        require_node(*(one.node_id for one in told))
+        require_node(*(report.node_id for report in request.reports))
+        require_node(*(late.node_id for late in request.late_warnings))
         discard = await self._engine.submit(wire.reports(request))
         return pb.ReportAttemptsReply(discard=[convert.attempt_to_pb(attempt) for attempt in discard])
 

@@ -1,7 +1,7 @@
 """Has a node work of an account? What HttpServer asks before it tells a Worker what only such a node may know.
 
-Only what TaskManager itself has placed there counts. An attempt that it has lost and taken back is there on the word of the
-Worker alone: a thief with a Worker's certificate could claim any waiting task so.
+Only what TaskManager itself has placed there counts. For an attempt that it has lost and taken back it has a Worker's
+word alone. A thief with a Worker's certificate could claim any waiting task so.
 """
 
 from __future__ import annotations
