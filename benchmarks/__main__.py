@@ -13,6 +13,7 @@ from . import (
     containers,
     deaths,
     first_rows,
+    flow_tls,
     fuzz,
     gpu_run,
     images,
@@ -37,6 +38,7 @@ from .guards import command as guards
 ALL = {
     "idle": services.idle,
     "flow": services.flow,
+    "flow_tls": flow_tls.flow_tls,
     "submit": services.big_submit,
     "submits": submits.submits,
     "burst": burst.burst,

@@ -42,7 +42,11 @@ def burst() -> Iterator[Figure]:
 
 def _one_burst(what: str, jobs: int, size: int) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="hwb") as folder, ExitStack() as stack:
-        settings = {"worker__cpus": 16, "worker__memory_bytes": 512 << 30, "worker__simulated_gpus": GPUS}
+        settings: dict[str, Any] = {
+            "worker__cpus": 16,
+            "worker__memory_bytes": 512 << 30,
+            "worker__simulated_gpus": GPUS,
+        }
         cluster = stack.enter_context(a_cluster(Path(folder), workers=WORKERS, start=False, **settings))
         late = Path(folder) / "late"
         _start(cluster, late)

@@ -17,8 +17,10 @@ from headway.metrics.process import Metrics
 from headway.mount import Layout, MountProbe
 from headway.responsive import stay_responsive
 from headway.rpc.server import RpcServer
+from headway.rpc.trust_keeping import open_trust
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
 from headway.store import Database, Timers
+from headway.trust.identity import Role
 
 from .asgi.application import application
 from .asgi.server import WebServer
@@ -57,6 +59,7 @@ from .parts import Parts
 from .peers.clients import ServiceClients
 from .peers.fresh_nodes import FreshNodes
 from .peers.hub import PageEventHub
+from .peers.node_rights import NodeRights
 from .readiness import Readiness
 from .registries.hosts import RegistryHosts
 from .registries.service import Registries
@@ -75,6 +78,7 @@ from .uses.service import Uses
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
+    from headway.trust.certificates import Certificates
 
 log = get_logger(__name__)
 
@@ -86,14 +90,17 @@ async def serve(config: HeadwayConfig) -> None:
         HeadwayError: it could not start, or a part of it ended.
     """
     service = Service("httpserver")
-    await build(service, config)
+    await build(service, config, token=open_trust(service, config, Role.HTTP_SERVER))
     stay_responsive()
     await service.run()
 
 
-async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None = None) -> tuple[Parts, WebServer]:
-    """Everything of one HttpServer, registered with ``service``."""
+async def build(
+    service: Service, config: HeadwayConfig, *, clock: Clock | None = None, token: str | Certificates | None = None
+) -> tuple[Parts, WebServer]:
+    """Everything of one HttpServer, registered with ``service``. ``token``: see ``RpcServer``; None: the cluster's."""
     clock = clock or SystemClock()
+    token = config.cluster.token if token is None else token
     settings = settings_from(config)
     http = config.httpserver
     metrics = Metrics(service)
@@ -103,7 +110,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
         job_manager=config.peers.job_manager,
         task_manager=config.peers.task_manager,
         resource_manager=config.peers.resource_manager,
-        token=config.cluster.token,
+        token=token,
         clock=clock,
     )
     service.on_stop(services.close)
@@ -120,8 +127,10 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
         await _warn_of_unknown(config.retention.accounts, accounts)
 
     service.on_start(load_accounts)
-    rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token, numbers=metrics.rpc)
-    servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events)
+    rpc = RpcServer(service, bind=http.grpc_bind, token=token, numbers=metrics.rpc)
+    servicer = HttpServerService(
+        accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events, NodeRights(services)
+    )
     add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)

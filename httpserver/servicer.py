@@ -13,6 +13,7 @@ from .auth.views import account_to_pb
 from .job_events.event_log import JobEventLog
 from .logs.job_folders import JobFolders
 from .needs.pinning import Pinning
+from .peers.node_rights import NodeRights
 from .registries.service import Registries
 
 
@@ -26,12 +27,14 @@ class HttpServerService(HttpServerServicer):
         registries: Registries,
         folders: JobFolders,
         job_events: JobEventLog,
+        node_rights: NodeRights,
     ) -> None:
         self._accounts = accounts
         self._pinning = pinning
         self._registries = registries
         self._folders = folders
         self._job_events = job_events
+        self._node_rights = node_rights
 
     async def ResolveUser(self, request: hs.ResolveUserRequest, context: Any) -> hs.ResolveUserReply:
         account = self._accounts.get(request.name)
@@ -53,6 +56,7 @@ class HttpServerService(HttpServerServicer):
         )
 
     async def GetRegistryAuth(self, request: hs.GetRegistryAuthRequest, context: Any) -> hs.GetRegistryAuthReply:
+        await self._node_rights.require_account(request.account)
         login = await self._registries.login(request.account, request.registry)
         if login is None:
             return hs.GetRegistryAuthReply()

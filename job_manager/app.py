@@ -13,8 +13,10 @@ from headway.model.retention import RetentionRules
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
+from headway.rpc.trust_keeping import open_trust
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
+from headway.trust.identity import Role
 
 from . import forgetting, store
 from .comparing.comparison import Comparison
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from headway.config import HeadwayConfig
     from headway.metrics.process import Metrics
     from headway.store.outbox import OutboxPump
+    from headway.trust.certificates import Certificates
 
 
 async def serve(config: HeadwayConfig) -> None:
@@ -43,11 +46,12 @@ async def serve(config: HeadwayConfig) -> None:
         HeadwayError: it could not start, or a part of it ended.
     """
     service = Service("job-manager")
+    token = open_trust(service, config, Role.JOB_MANAGER)
     await build(
         service,
         database=config.job_manager.database,
         bind=config.job_manager.bind,
-        token=config.cluster.token,
+        token=token,
         task_manager=config.peers.task_manager,
         max_tasks_per_job=config.job_manager.max_tasks_per_job,
         queued_tasks_per_user=config.task_manager.limits.queued_tasks_per_user,
@@ -65,7 +69,7 @@ async def build(
     *,
     database: str,
     bind: str,
-    token: str,
+    token: str | Certificates,
     task_manager: str,
     max_tasks_per_job: int = 10_000,
     queued_tasks_per_user: int = 0,
@@ -85,14 +89,14 @@ async def build(
     metrics = open_metrics(service, metrics_listen)
     db = await Database.open(database, room="job_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
-    peer = Peer("TaskManager", task_manager, token=token, clock=clock)
+    peer = Peer("TaskManager", task_manager, token=token, role=Role.TASK_MANAGER, clock=clock)
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
     folders: JobFoldersPort = NoFolders()
     pumps: list[OutboxPump] = []
     events = OutgoingEvents(told=bool(http_server))
     if http_server:
-        http_peer = Peer("HttpServer", http_server, token=token, clock=clock)
+        http_peer = Peer("HttpServer", http_server, token=token, role=Role.HTTP_SERVER, clock=clock)
         service.on_stop(http_peer.close)
         folders = event_port = HttpServerPeer(http_peer)
         event_delivery = EventDelivery(events, event_port, db)

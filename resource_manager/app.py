@@ -8,18 +8,23 @@ from headway.clock import Clock, SystemClock
 from headway.lifecycle import Service
 from headway.metrics import open_metrics
 from headway.rpc.server import RpcServer
+from headway.rpc.trust_keeping import keep_own, open_trust
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
+from headway.trust.identity import Role
 
 from .health import SilenceLimits
 from .hub import NodeEventHub
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
+from .ports import Signer
 from .servicer import ResourceManagerService
+from .trust_answers import TrustAnswers
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
+    from headway.trust.certificates import Certificates
 
 
 async def serve(config: HeadwayConfig) -> None:
@@ -30,11 +35,12 @@ async def serve(config: HeadwayConfig) -> None:
     """
     settings = config.resource_manager
     service = Service("resource-manager")
+    token = open_trust(service, config, Role.RESOURCE_MANAGER)
     await build(
         service,
         database=settings.database,
         bind=settings.bind,
-        token=config.cluster.token,
+        token=token,
         poll_s=settings.poll_s,
         limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
@@ -48,14 +54,15 @@ async def build(
     *,
     database: str,
     bind: str,
-    token: str,
+    token: str | Certificates,
     poll_s: float,
     limits: SilenceLimits,
     usage_days: int = 366,
     clock: Clock | None = None,
     metrics_listen: str = "",
+    signer: Signer | None = None,
 ) -> RpcServer:
-    """Everything of one ResourceManager, registered with `service`."""
+    """Everything of one ResourceManager, registered with `service`. ``signer`` is the authority, where it is here."""
     clock = clock or SystemClock()
     metrics = open_metrics(service, metrics_listen)
     db = await Database.open(database, room="resource_manager", numbers=metrics.database if metrics else None)
@@ -66,7 +73,11 @@ async def build(
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
-    servicer = ResourceManagerService(nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu)
+    certificates = None if isinstance(token, str) else token
+    if certificates is not None:
+        keep_own(service, certificates, signer, clock)
+    trust = TrustAnswers(certificates, signer)
+    servicer = ResourceManagerService(nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, trust=trust)
     add_ResourceManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
     service.on_refuse(hub.close)

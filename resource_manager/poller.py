@@ -88,7 +88,7 @@ class Poller:
         address = self._nodes.address(request.node_id)
         if address is None:
             raise NotFound(f"There is no node {request.node_id!r}.")
-        reply = await self._workers.return_gpu(address, request, _RETURN_S)
+        reply = await self._workers.return_gpu(request.node_id, address, request, _RETURN_S)
         log.info("node.gpu", node=request.node_id, gpu=request.uuid, by=request.by, returned=reply.returned)
         await self._poll(request.node_id, self._clock.monotonic())
         return reply
@@ -102,7 +102,7 @@ class Poller:
         if before is not None and before != address:
             await self._workers.forget(before)
         try:
-            status = await self._workers.get_status(address, self._deadline_s)
+            status = await self._workers.get_status(node_id, address, self._deadline_s)
             await self._nodes.on_answer(node_id, status, asked_at)
         except HeadwayError as error:
             self._nodes.on_failure(node_id, error.message)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from headway.rpc.v1 import resource_manager_pb2
+from headway.trust.identity import Identity
 
 
 class WorkersPort(Protocol):
-    """The Workers, by address."""
+    """The Workers, by node and address."""
 
-    async def get_status(self, address: str, deadline_s: float) -> resource_manager_pb2.NodeStatus:
+    async def get_status(self, node_id: str, address: str, deadline_s: float) -> resource_manager_pb2.NodeStatus:
         """Ask a Worker how it is. Changes nothing there; may be called again at any time.
 
         Raises:
@@ -19,7 +20,7 @@ class WorkersPort(Protocol):
         ...
 
     async def return_gpu(
-        self, address: str, request: resource_manager_pb2.ReturnGpuRequest, deadline_s: float
+        self, node_id: str, address: str, request: resource_manager_pb2.ReturnGpuRequest, deadline_s: float
     ) -> resource_manager_pb2.ReturnGpuReply:
         """A Worker looks at a card that was taken out, and gives it out again if it is clean. Safe twice.
 
@@ -34,4 +35,16 @@ class WorkersPort(Protocol):
 
     async def close(self) -> None:
         """Let go of all connections. Safe to call twice."""
+        ...
+
+
+class Signer(Protocol):
+    """The cluster's authority, as far as services need it that have a certificate already."""
+
+    async def renew(self, csr_pem: bytes, identity: Identity) -> bytes:
+        """A certificate in PEM for the request's key and this identity, whatever the request names.
+
+        Raises:
+            HeadwayError: the request is broken, or the authority is not here.
+        """
         ...

@@ -8,10 +8,12 @@ from typing import Any
 from headway.errors import InvalidInput
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
+from headway.trust.caller import require_node
 
 from .hub import NodeEventHub
 from .node_admission import AdmissionEvent
 from .nodes import Nodes
+from .trust_answers import TrustAnswers
 
 _POINTS = 500
 _POINTS_AT_MOST = 5_000
@@ -33,17 +35,21 @@ class ResourceManagerService(ResourceManagerServicer):
         *,
         poll_s: float,
         return_gpu: Callable[[pb.ReturnGpuRequest], Awaitable[pb.ReturnGpuReply]],
+        trust: TrustAnswers,
     ) -> None:
+        self._trust = trust
         self._nodes = nodes
         self._return_gpu = return_gpu
         self._hub = hub
         self._poll_s = poll_s
 
     async def RegisterNode(self, request: pb.RegisterNodeRequest, context: Any) -> pb.RegisterNodeReply:
+        require_node(request.node_id, request.status.node_id or request.node_id)
         await self._nodes.register(request)
         return pb.RegisterNodeReply(poll_s=self._poll_s)
 
     async def ReportStatus(self, request: pb.ReportStatusRequest, context: Any) -> pb.ReportStatusReply:
+        require_node(request.status.node_id)
         return pb.ReportStatusReply(known=await self._nodes.report(request.status))
 
     async def ListNodes(self, request: pb.ListNodesRequest, context: Any) -> pb.ListNodesReply:
@@ -63,6 +69,12 @@ class ResourceManagerService(ResourceManagerServicer):
 
     async def ReturnGpu(self, request: pb.ReturnGpuRequest, context: Any) -> pb.ReturnGpuReply:
         return await self._return_gpu(request)
+
+    async def GetTrust(self, request: pb.GetTrustRequest, context: Any) -> pb.GetTrustReply:
+        return self._trust.trust()
+
+    async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewReply:
+        return await self._trust.renew(request)
 
     async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Any) -> pb.ForgetNodeReply:
         await self._nodes.forget(request.node_id)

@@ -14,8 +14,10 @@ from headway.metrics import open_metrics
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
+from headway.rpc.trust_keeping import open_trust
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.store import Database
+from headway.trust.identity import Role
 
 from . import wire
 from .answers.advice_queries import TimeoutAdvisor
@@ -25,6 +27,7 @@ from .answers.extension_requests import ExtensionRequests
 from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
+from .answers.work_on_nodes import WorkOnNodes
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.image_prefetch import ImagePrefetchPlanner
 from .engine.engine import Engine
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from headway.config import HeadwayConfig
     from headway.metrics.process import Metrics
     from headway.store.outbox import OutboxPump
+    from headway.trust.certificates import Certificates
 
 log = get_logger(__name__)
 
@@ -64,11 +68,12 @@ async def serve(config: HeadwayConfig) -> None:
         HeadwayError: it could not start, or a part of it ended.
     """
     service = Service("task-manager")
+    token = open_trust(service, config, Role.TASK_MANAGER)
     await build(
         service,
         database=config.task_manager.database,
         bind=config.task_manager.bind,
-        token=config.cluster.token,
+        token=token,
         job_manager=config.peers.job_manager,
         resource_manager=config.peers.resource_manager,
         settings=settings_of(config),
@@ -117,7 +122,7 @@ async def build(
     *,
     database: str,
     bind: str,
-    token: str,
+    token: str | Certificates,
     job_manager: str,
     resource_manager: str,
     settings: TaskManagerSettings,
@@ -133,10 +138,10 @@ async def build(
     metrics = open_metrics(service, metrics_listen)
     db = await Database.open(database, room="task_manager", numbers=metrics.database if metrics else None)
     service.on_stop(db.close)
-    jobs = Peer("JobManager", job_manager, token=token, clock=clock)
+    jobs = Peer("JobManager", job_manager, token=token, role=Role.JOB_MANAGER, clock=clock)
     service.on_stop(jobs.close)
     if nodes is None:
-        resources = Peer("ResourceManager", resource_manager, token=token, clock=clock)
+        resources = Peer("ResourceManager", resource_manager, token=token, role=Role.RESOURCE_MANAGER, clock=clock)
         service.on_stop(resources.close)
         nodes = NodeSourcePeer(resources)
     hub = QueueEventHub(clock)
@@ -161,6 +166,7 @@ async def build(
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
     removal = JobRemoval(engine, db, clock)
+    prefetch = ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address)
     servicer = TaskManagerService(
         engine,
         QueueQueries(engine, db),
@@ -172,6 +178,7 @@ async def build(
         UsageQueries(db, clock),
         ComparisonQueries(engine, db),
         removal,
+        WorkOnNodes(engine, prefetch.prepares_for),
     )
     add_TaskManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
@@ -180,7 +187,7 @@ async def build(
     service.side_task("ticks", engine.run)
     service.side_task("decisions", decisions.run)
     service.side_task("removal", removal.run)
-    service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
+    service.side_task("images", prefetch.run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     pump = outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock)
     service.side_task("events", pump.run)

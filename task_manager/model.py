@@ -166,7 +166,7 @@ class Attempt(AttemptFacts):
     extensions: tuple[Extension, ...] = ()  # oldest first; `timeout_s` includes them
     owner: str = ""  # its task's
     freed_at: float | None = None  # until then it held its resources (``usage.freed_at``); None: it still does
-    boot_id: str = ""  # of TaskManager's machine when it was placed
+    boot_id: str = ""  # of TaskManager's machine when it was placed; empty: it was taken back as a Worker told it
     placed_s: float = 0.0  # ``placed_at`` by its boot clock
     late_warnings: tuple[str, ...] = ()  # what could not be done after its end, as it is now
     use: bytes = b""  # what it used, as an AttemptUse message; empty: not measured, or it has not ended
@@ -174,6 +174,11 @@ class Attempt(AttemptFacts):
     @property
     def live(self) -> bool:
         return self.state in ATTEMPT_LIVE
+
+    @property
+    def placed_here(self) -> bool:
+        """Whether this TaskManager chose its node. Of one that it has lost and taken back only a Worker says so."""
+        return bool(self.boot_id)
 
     @property
     def extension_pending(self) -> bool:

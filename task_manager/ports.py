@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headway.ids import NodeId
+
 from .engine.events import AcceptedLaunch, ExtendOrder, NodesChanged, RefusedLaunch, StopOrder
 from .model import Attempt
 from .planning.image_forecast import ForecastImage
@@ -22,9 +24,11 @@ class LaunchOrder:
 
 
 class Workers(Protocol):
-    """The Workers, by address. Any call may take up to its deadline and fail; all are safe to repeat."""
+    """The Workers, by node and address. Any call may take up to its deadline and fail; all are safe to repeat."""
 
-    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
+    async def launch(
+        self, node_id: NodeId, address: str, launches: Sequence[LaunchOrder]
+    ) -> list[AcceptedLaunch | RefusedLaunch]:
         """Asks a Worker to take these, in one call; one verdict each.
 
         Safe to repeat: a Worker that already has an attempt accepts it again. After a failure the Worker may or may
@@ -36,7 +40,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+    async def stop(self, node_id: NodeId, address: str, orders: Sequence[StopOrder]) -> None:
         """Orders attempts to stop. The Worker refuses the launch of such an attempt if it arrives later.
 
         Raises:
@@ -44,7 +48,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+    async def extend(self, node_id: NodeId, address: str, orders: Sequence[ExtendOrder]) -> None:
         """Sends longer timeouts of attempts. Reports say later whether the launchers use them.
 
         Raises:
@@ -52,7 +56,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def suspend_leases(self, address: str) -> None:
+    async def suspend_leases(self, node_id: NodeId, address: str) -> None:
         """Tells a Worker that TaskManager stops as planned: no attempt may end because heartbeats are missing.
 
         Raises:
@@ -60,7 +64,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
+    async def prepare_images(self, node_id: NodeId, address: str, images: Sequence[ForecastImage]) -> None:
         """Tells a Worker which images it will probably need; the list replaces the one before.
 
         Raises:

@@ -11,6 +11,7 @@ from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
+from headway.trust.caller import require_node
 
 from . import wire
 from .answers.advice_queries import TimeoutAdvisor
@@ -20,6 +21,7 @@ from .answers.extension_requests import ExtensionRequests
 from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
+from .answers.work_on_nodes import WorkOnNodes
 from .engine.engine import Engine
 from .engine.events import ExtendTask, HeartbeatReply, NodeDeclaredLost, ServicesAgree, SetScheduling
 from .engine.removal import JobRemoval
@@ -46,6 +48,7 @@ class TaskManagerService(TaskManagerServicer):
         usage: UsageQueries,
         comparisons: ComparisonQueries,
         removal: JobRemoval,
+        work_on_nodes: WorkOnNodes,
     ) -> None:
         self._engine = engine
         self._queries = queries
@@ -56,6 +59,7 @@ class TaskManagerService(TaskManagerServicer):
         self._usage = usage
         self._comparisons = comparisons
         self._removal = removal
+        self._work_on_nodes = work_on_nodes
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -76,6 +80,7 @@ class TaskManagerService(TaskManagerServicer):
         return await self._queries.check(request)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.HeartbeatReply:
+        require_node(request.node_id)
         answer: HeartbeatReply = await self._engine.submit(wire.heartbeat(request))
         return pb.HeartbeatReply(
             lease_s=self._engine.settings.leases.lease_s,
@@ -87,8 +92,17 @@ class TaskManagerService(TaskManagerServicer):
         )
 
     async def ReportAttempts(self, request: pb.ReportAttemptsRequest, context: Any) -> pb.ReportAttemptsReply:
+        require_node(*(report.node_id for report in request.reports))
+        require_node(*(late.node_id for late in request.late_warnings))
         discard = await self._engine.submit(wire.reports(request))
         return pb.ReportAttemptsReply(discard=[convert.attempt_to_pb(attempt) for attempt in discard])
+
+    async def HasWork(self, request: pb.HasWorkRequest, context: Any) -> pb.HasWorkReply:
+        node_id = NodeId(request.node_id)
+        if request.HasField("attempt"):
+            attempt = convert.attempt_id(request.attempt)
+            return pb.HasWorkReply(has=await self._work_on_nodes.of_attempt(node_id, attempt))
+        return pb.HasWorkReply(has=await self._work_on_nodes.of_account(node_id, request.account))
 
     async def ListAttempts(self, request: pb.ListAttemptsRequest, context: Any) -> AsyncIterator[pb.ListAttemptsReply]:
         async for part in self._queries.attempts(JobId(request.job_id), list(request.tasks)):

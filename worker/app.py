@@ -20,7 +20,9 @@ from headway.mount import Layout
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
+from headway.rpc.trust_keeping import open_trust
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
+from headway.trust.identity import Role
 
 from .alarms import Alarms
 from .attempt.context import ExecutorContext, ExecutorLimits
@@ -59,6 +61,7 @@ from .store import WorkerStore
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
+    from headway.trust.certificates import Certificates
 
 log = get_logger(__name__)
 
@@ -73,7 +76,7 @@ async def serve(config: HeadwayConfig) -> None:
         HeadwayError: it could not start, or a part of it ended.
     """
     service = Service("worker")
-    await build(service, config)
+    await build(service, config, token=open_trust(service, config, Role.WORKER))
     stay_responsive()
     await service.run()
 
@@ -85,9 +88,11 @@ async def build(
     runtime: Runtime | None = None,
     gpus: Gpus | None = None,
     clock: Clock | None = None,
+    token: str | Certificates | None = None,
 ) -> RpcServer:
     """Build all parts of one Worker and register them with ``service``. Tests may give runtime, GPUs and clock."""
     clock = clock or SystemClock()
+    token = config.cluster.token if token is None else token
     settings, cluster = config.worker, config.cluster
     folder = Path(settings.folder)
     attempts_dir = folder / "attempts"
@@ -119,9 +124,11 @@ async def build(
     offered = offered_gpus(gpus, settings, attempts_dir, clock)
     service.on_stop(offered.close)
 
-    http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
-    task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
-    resource_manager = Peer("ResourceManager", config.peers.resource_manager, token=cluster.token, clock=clock)
+    http_server = Peer("HttpServer", config.peers.http_server, token=token, role=Role.HTTP_SERVER, clock=clock)
+    task_manager = Peer("TaskManager", config.peers.task_manager, token=token, role=Role.TASK_MANAGER, clock=clock)
+    resource_manager = Peer(
+        "ResourceManager", config.peers.resource_manager, token=token, role=Role.RESOURCE_MANAGER, clock=clock
+    )
     service.on_stop(http_server.close)
     service.on_stop(task_manager.close)
     service.on_stop(resource_manager.close)
@@ -293,7 +300,7 @@ async def build(
         return await nodes.report_status(await status.read())
 
     registration = Registration(register, report_status, conditions, clock)
-    server = RpcServer(service, bind=settings.bind, token=cluster.token, numbers=metrics.rpc if metrics else None)
+    server = RpcServer(service, bind=settings.bind, token=token, numbers=metrics.rpc if metrics else None)
     path = socket_path(settings.gpu_socket, node_id)
     if path is not None:
         door = HoldDoor(path, holds, node_id=node_id, cluster=cluster.name)

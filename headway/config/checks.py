@@ -130,7 +130,7 @@ def _doors(config: HeadwayConfig) -> Iterator[Problem]:
             "TLS in behind_proxy, or keep 127.0.0.1 and come in through ssh -L",
         )
     yield from _network(config)
-    if len(config.cluster.token) < MIN_TOKEN_CHARS:
+    if not config.cluster.trust_dir and len(config.cluster.token) < MIN_TOKEN_CHARS:
         what = "is too short" if config.cluster.token else "is not set"
         yield Problem(
             "cluster.token_file",
@@ -147,13 +147,15 @@ def _doors(config: HeadwayConfig) -> Iterator[Problem]:
 def _network(config: HeadwayConfig) -> Iterator[Problem]:
     """One problem for all doors, since one setting answers them all."""
     doors = is_public(config)
-    if doors and not config.cluster.insecure_network:
+    if doors and not config.cluster.trust_dir and not config.cluster.insecure_network:
         first, *others = doors
         also = f", like {', '.join(others)}" if others else ""
         yield Problem(
             first,
-            f"is {doors[first]}, which other machines can reach{also}: gRPC is plain text, so keep 127.0.0.1, or set "
-            "[cluster] insecure_network = true where you trust everybody on that network",
+            f"is {doors[first]}, which other machines can reach{also}: gRPC is plain text, so give the services "
+            "certificates (`headway init`, then cluster.trust_dir), or keep 127.0.0.1, or set "
+            "[cluster] insecure_network = true where you trust everybody on that network: who listens there gets the "
+            "token, and with it all machines",
         )
     for key, address in _metrics_doors(config).items():
         if not is_loopback(split_address(address)[0]) and not config.cluster.insecure_network:

@@ -20,7 +20,8 @@ from .sections import HeadwayConfig
 _PREFIX = "HEADWAY_"
 _HEADER = re.compile(r"\s*\[\s*([A-Za-z0-9_.\-\s\"']+?)\s*\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\-\"']+)\s*=")
-_PATHS = frozenset({"cluster.token_file", "cluster.mount", "cluster.state_dir", "worker.folder", "log.file"})
+_PATHS = frozenset({"cluster.token_file", "cluster.trust_dir", "cluster.mount", "cluster.state_dir"})
+_PATHS |= {"worker.folder", "log.file"}
 _PATHS |= {f"httpserver.{key}" for key in ("tls_cert", "tls_key", "first_admin_file", "secret_key_file")}
 
 

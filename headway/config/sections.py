@@ -68,8 +68,9 @@ class ClusterSection(Section):
     )
     insecure_network: bool = Field(
         default=False,
-        description="the network between the machines is trusted: gRPC may listen at more than loopback. The cluster's "
-        "token and accounts' registry passwords travel there as plain text",
+        description="the network between the machines is trusted: without `trust_dir` gRPC may listen at more than "
+        "loopback, and `metrics_listen` may in any case. The cluster's token and accounts' registry passwords then "
+        "travel as plain text: whoever listens may run what they like on every machine",
     )
     mount: FilePath = Field(default="", description="the shared mount (NFS, GlusterFS, or a folder on one machine)")
     state_dir: FilePath = Field(

@@ -30,8 +30,17 @@ class RpcNumbers:
             registry=registry,
         )
         self._streams = Gauge("headway_grpc_streams", "gRPC streams that are open", ["method"], registry=registry)
+        self._registry = registry
         self._counters: dict[tuple[str, str], Counter] = {}
         self._histograms: dict[str, Histogram] = {}
+
+    def watch_certificate(self, ends_at: Callable[[], float]) -> None:
+        """Shows when the service's own certificate ends; asked at each scrape."""
+        Gauge(
+            "headway_certificate_expires_seconds",
+            "When the certificate of this service ends, in epoch seconds; there with cluster.trust_dir alone",
+            registry=self._registry,
+        ).set_function(ends_at)
 
     def answered(self, method: str, code: str, seconds: float) -> None:
         """One call with one answer. ``method`` is SERVICE/METHOD of the contract, ``code`` the name of its status."""

@@ -1,6 +1,6 @@
-"""Calls to another service: token, deadline, retry and errors in one place.
+"""Calls to another service: proof of who calls, deadline, retry and errors in one place.
 
-    peer = Peer("TaskManager", config.peers.task_manager, token=config.cluster.token, clock=clock)
+    peer = Peer("TaskManager", config.peers.task_manager, token=token, role=Role.TASK_MANAGER, clock=clock)
     stub = TaskManagerStub(peer.channel)
     reply = await peer.call(stub.ApplyTaskCommands, request, deadline_s=10, idempotent=True)
     async for change in peer.stream(stub.WatchAttempts, request, deadline_s=None):
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 
@@ -24,7 +24,11 @@ from ..backoff import Backoff
 from ..clock import Clock, SystemClock
 from ..errors import HeadwayError, Unavailable
 from ..logs import get_logger
+from ..trust.identity import Identity, Role
 from .errors_map import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, REQUEST_ID_KEY, TOKEN_KEY, from_rpc_error
+
+if TYPE_CHECKING:
+    from ..trust.certificates import Certificates
 
 log = get_logger(__name__)
 
@@ -52,12 +56,29 @@ _OPTIONS = (
 
 
 class Peer:
-    """One other service. Connects by itself on first use; make and use it on one event loop."""
+    """One other service. Connects by itself on first use; make and use it on one event loop.
 
-    def __init__(self, name: str, address: str, *, token: str, clock: Clock | None = None) -> None:
+    ``token`` is the cluster's token, or this process's certificates. With those, the far side has to show a certificate
+    of ``role``, and of the node named ``node`` if it is a Worker.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        *,
+        token: str | Certificates,
+        role: Role | None = None,
+        node: str = "main",
+        clock: Clock | None = None,
+    ) -> None:
         self.name = name
         self.address = address
-        self._metadata = ((TOKEN_KEY, token),)
+        self._certificates = None if isinstance(token, str) else token
+        self._whom = Identity(token.identity.cluster, role, node) if not isinstance(token, str) and role else None
+        if self._certificates is not None and self._whom is None:
+            raise ValueError(f"Nobody said which service {name} has to prove to be.")
+        self._metadata: tuple[tuple[str, str], ...] = ((TOKEN_KEY, token),) if isinstance(token, str) else ()
         self._clock: Clock = clock or SystemClock()
         self._channel: grpc.aio.Channel | None = None
 
@@ -65,7 +86,13 @@ class Peer:
     def channel(self) -> grpc.aio.Channel:
         """For making stubs only: calls go through `call`, `stream` and `upload`."""
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+            if self._certificates is None or self._whom is None:
+                self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+            else:
+                from .tls import RenewedChannel
+
+                renewed = RenewedChannel(self.address, self._whom, self._certificates, _OPTIONS)
+                self._channel = cast(grpc.aio.Channel, renewed)
         return self._channel
 
     async def close(self) -> None:

@@ -32,6 +32,17 @@ _MAX_PROBLEM_BYTES = 256 * 1024
 _MAX_MESSAGE_CHARS = 2_000
 
 
+# What gRPC's TLS says of a far side that can't prove to be who was asked for. Nothing was sent to it.
+_TLS_FAULTS = {
+    "Hostname Verification": "shows the certificate of another service: look at its address, and at the node's name.",
+    "certificate has expired": "shows a certificate that has ended: run `headway join --renew` on its machine.",
+    "certificate is not yet valid": "shows a certificate that begins later: set this machine's clock right.",
+    "CERTIFICATE_VERIFY_FAILED": "shows a certificate that this cluster's authority did not sign.",
+    "certificate signature failure": "shows a certificate that this cluster's authority did not sign.",
+    "WRONG_VERSION_NUMBER": "does not speak TLS: give it `cluster.trust_dir`, too.",
+}
+
+
 class ClusterTokenWrong(HeadwayError):
     """A service of this cluster was called with another cluster's token, or none."""
 
@@ -83,6 +94,9 @@ def from_rpc_error(error: grpc.aio.AioRpcError, peer: str) -> HeadwayError:
         return DeadlineExceeded(f"{peer} did not answer in time.")
     # CANCELLED by the far side is a server that stops in the middle of a stream.
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        for sign, sentence in _TLS_FAULTS.items():
+            if sign in details:
+                return Unavailable(f"{peer} {sentence}", extra={"details": details[:_MAX_MESSAGE_CHARS]})
         return Unavailable(f"{peer} does not answer.", extra={"details": details[:_MAX_MESSAGE_CHARS]})
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return TooLarge(f"A message to or from {peer} is larger than {MAX_MESSAGE_BYTES >> 20} MiB.")

@@ -7,6 +7,9 @@ The service's life opens and closes it. It listens once all start hooks and side
 stop it turns calls away, lets the calls in hand finish, and ends streams. Handlers raise HeadwayErrors; anything
 else becomes INTERNAL with a request id and one ERROR line. Every call needs the cluster's token, health and
 reflection excepted.
+
+With certificates instead of a token the server speaks TLS, and only to clients with a certificate of the cluster. Then
+headway/trust/callers.py says who may call what, and handlers may ask headway/trust/caller.py who calls.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from ..errors import HeadwayError, InvalidInput, PortTaken, Stopping
 from ..lifecycle import Service
 from ..logs import bound, get_logger
 from ..safe_text import valid_text
+from ..trust.caller import Caller, set_caller
 from .errors_map import (
     MAX_MESSAGE_BYTES,
     MAX_METADATA_BYTES,
@@ -40,6 +44,7 @@ from .errors_map import (
 
 if TYPE_CHECKING:
     from ..metrics.shared import RpcNumbers
+    from ..trust.certificates import Certificates
 
 log = get_logger(__name__)
 
@@ -61,13 +66,20 @@ _OPTIONS = (
 class RpcServer:
     """Listens at `bind` (HOST:PORT; port 0 picks one, see `port`) for as long as `service` runs.
 
-    Calls are counted in `numbers`, if any. A method that the contract does not have is in no number.
+    `token` is the cluster's token, or this process's certificates. Calls are counted in `numbers`, if any. A method
+    that the contract does not have is in no number.
     """
 
-    def __init__(self, service: Service, *, bind: str, token: str, numbers: RpcNumbers | None = None) -> None:
+    def __init__(
+        self, service: Service, *, bind: str, token: str | Certificates, numbers: RpcNumbers | None = None
+    ) -> None:
         self._service = service
         self._bind = bind
-        self._token = token.encode()
+        self._token = token.encode() if isinstance(token, str) else b""
+        self._certificates = None if isinstance(token, str) else token
+        if numbers is not None and self._certificates is not None:
+            certificates = self._certificates
+            numbers.watch_certificate(lambda: certificates.pair()[1].ends_at)
         self._numbers = numbers
         self._grpc = grpc.aio.server(options=_OPTIONS)
         self._names: list[str] = []
@@ -106,7 +118,7 @@ class RpcServer:
         names = (*self._names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), self._grpc)
         try:
-            self.port = self._grpc.add_insecure_port(self._bind)
+            self.port = self._listen()
         except RuntimeError:
             self.port = 0
         if self.port == 0:
@@ -116,6 +128,13 @@ class RpcServer:
             )
         self._service.health.listen(self._show_health)
         await self._grpc.start()
+
+    def _listen(self) -> int:
+        if self._certificates is None:
+            return self._grpc.add_insecure_port(self._bind)
+        from .tls import server_credentials
+
+        return self._grpc.add_secure_port(self._bind, server_credentials(self._certificates))
 
     def refuse(self) -> None:
         """From now on calls are answered UNAVAILABLE."""
@@ -179,7 +198,7 @@ class RpcServer:
             self._nothing_in_hand.clear()
             began_s, code = time.perf_counter(), "OK"
             try:
-                request_id = self._admit(context)
+                request_id, _caller = self._admit(name, context)
                 _check(request)
                 if not request_id:
                     return await inner(request, context)
@@ -210,9 +229,10 @@ class RpcServer:
             if self._numbers is not None:
                 self._numbers.opened(name)
             try:
-                self._admit(context)
+                _request_id, caller = self._admit(name, context)
                 _check(request)
                 async for reply in inner(request, context):
+                    self._still_trusted(caller)
                     yield reply
             except Exception as error:
                 code = _code_of(error)
@@ -226,22 +246,31 @@ class RpcServer:
 
         return stream
 
-    def _admit(self, context: Any) -> str:
-        """Lets a call in or raises; returns its request id, if it has one."""
+    def _admit(self, method: str, context: Any) -> tuple[str, Caller | None]:
+        """Lets a call in or raises; returns its request id, if it has one, and who calls, if certificates say it."""
         token, request_id = b"", ""
         for key, value in context.invocation_metadata() or ():
             if key == TOKEN_KEY:
                 token = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
             elif key == REQUEST_ID_KEY:
                 request_id = str(value)[:64]
-        if not hmac.compare_digest(token, self._token):
+        caller = None
+        if self._certificates is not None:
+            caller = self._certificates.admit(context.auth_context(), method, self._service.name)
+            set_caller(caller)
+        elif not hmac.compare_digest(token, self._token):
             raise ClusterTokenWrong(
                 f"{self._service.name} was called without this cluster's token: give every service the same "
                 "`cluster.token_file`."
             )
         if self._refusing:
             raise Stopping(f"{self._service.name} is stopping.")
-        return request_id
+        return request_id, caller
+
+    def _still_trusted(self, caller: Caller | None) -> None:
+        """A stream may last for weeks, and its caller's certificate may be revoked meanwhile."""
+        if caller is not None and self._certificates is not None:
+            self._certificates.require_not_revoked(caller)
 
 
 class _Unreadable:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from headway.errors import ConfigInvalid, HeadwayError, PortTaken
 from headway.logs import get_logger
 
+from .certificate import PageCertificate
 from .protocol import LimitedHttpProtocol
 
 log = get_logger(__name__)
@@ -45,11 +46,10 @@ class WebServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,  # the request guard reads them, from trusted proxies only
-            ssl_certfile=tls_cert or None,
-            ssl_keyfile=tls_key or None,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
         )
+        self._certificate = PageCertificate(tls_cert, tls_key) if tls_cert else None
         self._server = _Server(self._config)
         self._serving: asyncio.Task[None] | None = None
 
@@ -62,17 +62,16 @@ class WebServer:
         """
         self._socket = _bound(self._host, self.port)
         self.port = self._socket.getsockname()[1]
-        try:
-            self._config.load()
-        except (OSError, ValueError) as error:
-            raise ConfigInvalid(f"httpserver.tls_cert and tls_key can't be used: {error}") from error
+        self._config.load()
+        if self._certificate is not None:
+            self._config.ssl = self._certificate.open()
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="web")
         while not self._server.started:
             if self._serving.done():
                 self._serving.result()
                 raise HeadwayError("The web server ended before it was ready.")
             await asyncio.sleep(0.005)
-        log.info("http.listening", host=self._host, port=self.port, tls=bool(self._config.ssl_certfile))
+        log.info("http.listening", host=self._host, port=self.port, tls=self._certificate is not None)
 
     async def serve(self) -> None:
         """Returns, or raises, when the server has ended."""

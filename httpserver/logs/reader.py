@@ -119,7 +119,7 @@ class AttemptLogReader:
         """Each call brings ``piece`` bytes at most. The next is made once the reader has taken them."""
         at = start
         while True:
-            worker = await self._services.worker(found.worker_address)
+            worker = await self._services.worker(found.node_id, found.worker_address)
             request = wk.ReadLogRequest(
                 attempt=common.Attempt(task=common.Task(job_id=task.job_id, name=task.name), number=found.number),
                 stream=stream,

@@ -18,6 +18,11 @@ class LocatedAttempt:
     worker_address: str
 
     @property
+    def node_id(self) -> str:
+        """On which node it is or was; empty: not known."""
+        return self.view.node_id if self.view is not None else ""
+
+    @property
     def ended(self) -> bool:
         """Whether no byte will follow but those still on their way to the mount."""
         return self.view is None or AttemptState(self.view.state) in ATTEMPT_ENDED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.clock import Clock
 from headway.errors import HeadwayError, Unavailable
@@ -12,6 +12,10 @@ from headway.rpc.v1.job_manager_pb2_grpc import JobManagerStub
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 from headway.rpc.v1.worker_pb2_grpc import WorkerStub
+from headway.trust.identity import Role
+
+if TYPE_CHECKING:
+    from headway.trust.certificates import Certificates
 
 READ_S = 5.0
 PARTS_S = 30.0  # of an answer that comes in parts
@@ -135,27 +139,29 @@ class ServiceClients:
 
     _MOST_WORKERS = 200
 
-    def __init__(self, *, job_manager: str, task_manager: str, resource_manager: str, token: str, clock: Clock) -> None:
+    def __init__(
+        self, *, job_manager: str, task_manager: str, resource_manager: str, token: str | Certificates, clock: Clock
+    ) -> None:
         self._token = token
         self._clock = clock
         self._peers: list[Peer] = []
-        self._workers: dict[str, tuple[Peer, ServiceClient]] = {}
-        self.jobs = self._remote("JobManager", job_manager, JobManagerStub)
-        self.tasks = self._remote("TaskManager", task_manager, TaskManagerStub)
-        self.nodes = self._remote("ResourceManager", resource_manager, ResourceManagerStub)
+        self._workers: dict[tuple[str, str], tuple[Peer, ServiceClient]] = {}
+        self.jobs = self._remote("JobManager", job_manager, Role.JOB_MANAGER, JobManagerStub)
+        self.tasks = self._remote("TaskManager", task_manager, Role.TASK_MANAGER, TaskManagerStub)
+        self.nodes = self._remote("ResourceManager", resource_manager, Role.RESOURCE_MANAGER, ResourceManagerStub)
 
-    def _remote(self, name: str, address: str, make_stub: Callable[[Any], Any]) -> ServiceClient:
-        peer = Peer(name, address, token=self._token, clock=self._clock)
+    def _remote(self, name: str, address: str, role: Role, make_stub: Callable[[Any], Any]) -> ServiceClient:
+        peer = Peer(name, address, token=self._token, role=role, clock=self._clock)
         self._peers.append(peer)
         return ServiceClient(peer, make_stub)
 
-    async def worker(self, address: str) -> ServiceClient:
-        """The worker that listens there."""
-        found = self._workers.pop(address, None)
+    async def worker(self, node_id: str, address: str) -> ServiceClient:
+        """The worker of this node, which listens there."""
+        found = self._workers.pop((node_id, address), None)
         if found is None:
-            peer = Peer("The worker", address, token=self._token, clock=self._clock)
+            peer = Peer("The worker", address, token=self._token, role=Role.WORKER, node=node_id, clock=self._clock)
             found = (peer, ServiceClient(peer, WorkerStub))
-        self._workers[address] = found  # at the end: the least recently used one goes first
+        self._workers[node_id, address] = found  # at the end: the least recently used one goes first
         if len(self._workers) > self._MOST_WORKERS:
             oldest = next(iter(self._workers))
             await self._workers.pop(oldest)[0].close()

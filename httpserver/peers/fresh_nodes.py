@@ -27,7 +27,7 @@ class FreshNodes:
 
     async def _fetch(self, node: rm.Node) -> rm.Node:
         try:
-            worker = await self._services.worker(node.address)
+            worker = await self._services.worker(node.id, node.address)
             status = await worker.call("GetStatus", wk.GetStatusRequest(), deadline_s=_WITHIN_S, again=False)
         except HeadwayError:
             return node

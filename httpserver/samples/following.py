@@ -116,7 +116,7 @@ class SampleFollowing:
                 return
             if feed is not None and place.worker_address and not gathered.trouble:
                 try:
-                    worker = await self._services.worker(place.worker_address)
+                    worker = await self._services.worker(place.node_id, place.worker_address)
                     request = request_of(found.id, place.number, gathered.size, follow=True)
                     async with aclosing(worker.parts("ReadSamples", request, deadline_s=None)) as chunks:
                         async for chunk in chunks:

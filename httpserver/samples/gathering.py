@@ -100,7 +100,7 @@ class SamplePlaces:
         """Where the bytes begin, and the bytes. An answer that breaks off gives what came."""
         parts: list[bytes] = []
         at, size = start, 0
-        worker = await self._services.worker(found.worker_address)
+        worker = await self._services.worker(found.node_id, found.worker_address)
         request = request_of(task, found.number, start)
         async with aclosing(worker.parts("ReadSamples", request, deadline_s=READ_S)) as chunks:
             async for chunk in chunks:

@@ -68,10 +68,10 @@ class Dispatcher(OrderSender):
     async def suspend_leases(self, within_s: float) -> None:
         """Tells all Workers at once that TaskManager stops as planned; it does not wait for those that answer late."""
         nodes = {*self._engine.state.nodes, *self._engine.state.leases}
-        addresses = {address for node_id in nodes if (address := self.address(node_id))}
-        if not addresses:
+        places = {node_id: address for node_id in nodes if (address := self.address(node_id))}
+        if not places:
             return
-        calls = [asyncio.create_task(self._suspend(address)) for address in addresses]
+        calls = [asyncio.create_task(self._suspend(*place)) for place in places.items()]
         _done, late = await asyncio.wait(calls, timeout=within_s)
         for call in late:
             call.cancel()
@@ -83,9 +83,9 @@ class Dispatcher(OrderSender):
         for queue in queues:
             await queue.close()
 
-    async def _suspend(self, address: str) -> None:
+    async def _suspend(self, node_id: NodeId, address: str) -> None:
         try:
-            await self._workers.suspend_leases(address)
+            await self._workers.suspend_leases(node_id, address)
         except HeadwayError as error:
             log.info("leases.suspension_untold", address=address, reason=str(error))
 
@@ -140,7 +140,7 @@ class Dispatcher(OrderSender):
         for launch in launches:
             self._touch(launch.attempt, sent=True)
         try:
-            verdicts = await self._workers.launch(address, launches)
+            verdicts = await self._workers.launch(node_id, address, launches)
         except Unavailable as error:
             for launch in launches:
                 self._touch(launch.attempt, uncertain=True)
@@ -196,7 +196,7 @@ class Dispatcher(OrderSender):
         if not address:
             return live
         try:
-            await self._workers.stop(address, live)
+            await self._workers.stop(node_id, address, live)
         except HeadwayError as error:
             log.info("stop.undelivered", node=node_id, attempts=len(live), reason=str(error))
             return live
@@ -211,7 +211,7 @@ class Dispatcher(OrderSender):
         if not live or not address:
             return live
         try:
-            await self._workers.extend(address, live)
+            await self._workers.extend(node_id, address, live)
         except HeadwayError as error:
             log.info("extend.undelivered", node=node_id, attempts=len(live), reason=str(error))
             return live

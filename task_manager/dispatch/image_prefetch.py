@@ -39,6 +39,11 @@ class ImagePrefetchPlanner:
         self._address = address
         self._images: dict[tuple[TaskId, int], ForecastImage | None] = {}  # of the heads, by task and generation
         self._told: dict[NodeId, tuple[int, tuple[ForecastImage, ...]]] = {}  # with the Worker's incarnation
+        self._asking: dict[NodeId, frozenset[str]] = {}  # accounts in lists that were sent, before they arrive
+
+    def prepares_for(self, node_id: NodeId, account: str) -> bool:
+        """Whether the node was asked to have an image ready for this account. Its Worker fetches it as the account."""
+        return account in self._asking.get(node_id, frozenset())
 
     async def run(self) -> None:
         while True:
@@ -63,6 +68,7 @@ class ImagePrefetchPlanner:
         await asyncio.gather(*(self._log_promises_and_failures(room, lists, incarnations) for room in rooms))
         for node_id in set(self._told).difference(incarnations):
             del self._told[node_id]
+            self._asking.pop(node_id, None)
 
     async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[QueueHead]:
         images = self._images
@@ -88,8 +94,9 @@ class ImagePrefetchPlanner:
         address = self._address(node_id)
         if before == now or (before is None and not now[1]) or room.closed or not address:
             return
+        self._asking[node_id] = frozenset(image.account for image in now[1])
         try:
-            await self._workers.prepare_images(address, now[1])
+            await self._workers.prepare_images(node_id, address, now[1])
         except HeadwayError as error:
             log.info("images.untold", node=node_id, reason=str(error))
             return

@@ -77,6 +77,16 @@ def test_all_killed_at_once(fifty: Cluster):
     assert_every_task_ran_once(fifty, job_id)
 
 
+def test_all_killed_at_once_where_services_have_certificates(tmp_path: Path):
+    with a_cluster(tmp_path, tls=True, worker__cpus=2, worker__memory_bytes=8 << 30) as cluster:
+        job_id = a_wave(cluster)
+        cluster.kill9(*cluster.names)
+        time.sleep(2.0)
+        cluster.start()
+        cluster.wait_ready()
+        assert_every_task_ran_once(cluster, job_id)
+
+
 def test_killed_again_and_again_while_tasks_flow(fifty: Cluster):
     ids = [fifty.client.submit(a_job(*(scripted_task(f"t{i}", run_s=0.3) for i in range(30))))["id"] for _ in range(5)]
     for victim in itertools.islice(itertools.cycle(["task_manager", "job_manager", "n1", "resource_manager"]), 8):

@@ -53,7 +53,7 @@ def ports() -> dict[str, int]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, ports: dict[str, int]) -> Iterator[Cluster]:
     settings: dict[str, Any] = {f"{name}__metrics_listen": f"127.0.0.1:{port}" for name, port in ports.items()}
-    with a_cluster(tmp_path_factory.mktemp("metrics"), worker__simulated_gpus=2, **settings) as running:
+    with a_cluster(tmp_path_factory.mktemp("metrics"), tls=True, worker__simulated_gpus=2, **settings) as running:
         ann = running.user(OWNER)
         job = a_job(scripted_task("secret-task"), scripted_task("fails", exit_code=3), name="secret-job")
         assert ann.wait(ann.submit(job)["id"], timeout_s=60)["state"] == "FAILED"

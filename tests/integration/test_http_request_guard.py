@@ -7,10 +7,12 @@ import gzip
 import json
 import re
 import socket
+import ssl
 import stat
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,6 +21,7 @@ import pytest_asyncio
 import httpserver.app
 from headway.errors import ConfigInvalid
 from tests.integration.http_rig import PASSWORD, Rig, a_job_file, a_rig, submit
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -469,12 +472,65 @@ async def test_a_stop_ends_open_event_streams_at_once(tmp_path: Path):
                     pass
 
 
+def new_certificate(cert: Path, key: Path) -> None:
+    asked = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*asked, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    asked = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    subprocess.run([*asked, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    new_certificate(cert, key)
     return cert, key
+
+
+async def shown_at(url: str) -> str:
+    """The certificate that a new connection is shown."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    return await asyncio.to_thread(ssl.get_server_certificate, (parts.hostname, parts.port or 443))
+
+
+async def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path, certificate: tuple[Path, Path]):
+    """The page showed the old one, which browsers refuse once it has ended, until somebody restarted it."""
+    cert, key = certificate
+    new_cert, new_key = tmp_path / "new-cert.pem", tmp_path / "new-key.pem"
+    new_certificate(new_cert, new_key)
+    before, after = cert.read_text(), new_cert.read_text()
+    async with a_rig(tmp_path, tls_cert=str(cert), tls_key=str(key)) as rig:
+        assert (await shown_at(rig.url)).split() == before.split()
+        new_key.replace(key)  # the certificate is still the old one, and does not belong to it
+        for _ in range(30):
+            assert (await shown_at(rig.url)).split() == before.split()
+            await asyncio.sleep(0.05)
+        new_cert.replace(cert)
+
+        async def is_new() -> bool:
+            return (await shown_at(rig.url)).split() == after.split()
+
+        await eventually(is_new, what="the new certificate is shown")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (
+            lambda cert, key: new_certificate(cert.with_name("other"), key),
+            "which does not belong to the certificate in",
+        ),
+        (lambda cert, key: cert.unlink(), "tls_cert is .*cert.pem, which can't be read: No such file"),
+        (lambda cert, key: key.write_text("nonsense"), "tls_key is .*key.pem, which is no PEM file"),
+        (lambda cert, key: cert.write_bytes(key.read_bytes()), "must hold the certificate first"),
+    ],
+)
+async def test_a_pair_that_cannot_be_used_is_refused_at_the_start(
+    tmp_path: Path, certificate: tuple[Path, Path], spoil: Callable[[Path, Path], object], said: str
+):
+    cert, key = certificate
+    spoil(cert, key)
+    with pytest.raises(ConfigInvalid, match=said):
+        async with a_rig(tmp_path, tls_cert=str(cert), tls_key=str(key)):
+            pass
 
 
 async def test_with_a_certificate_it_speaks_tls_and_says_so(tmp_path: Path, certificate: tuple[Path, Path]):

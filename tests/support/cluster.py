@@ -27,8 +27,11 @@ from typing import Any
 import httpx
 
 from headway.client import Client, Profile
+from headway.trust.files import TrustFiles
+from headway.trust.identity import MANAGERS, Role
 
 from . import mounts
+from .certificates import CertificateMaker, trust_files
 from .ports import free_ports
 from .waiting import soon
 
@@ -55,6 +58,8 @@ class Cluster:
     worker_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    tls: bool = False  # the services have certificates of `authority` instead of a token
+    authority: CertificateMaker | None = None
     _client: Client | None = None
 
     def __post_init__(self) -> None:
@@ -63,11 +68,8 @@ class Cluster:
         self._sockets = Path(tempfile.mkdtemp(prefix="hw-"))  # a socket's path must be short
         self.http_port, http_rpc, jobs, tasks, nodes, *workers = free_ports(5 + len(self.workers))
         self.url = f"http://127.0.0.1:{self.http_port}"
-        token = self.folder / "token"
-        token.write_text(secrets.token_hex(16))
-        token.chmod(0o600)
         self._common = {
-            "cluster.token_file": str(token),
+            **self._proof(),
             "cluster.mount": str(self.mount),
             "cluster.state_dir": str(self.folder / "state"),
             "httpserver.port": self.http_port,
@@ -92,11 +94,31 @@ class Cluster:
                 "worker.folder": str(self.folder / "workers" / node),
                 "worker.gpu_socket": str(self.gpu_socket(node)),
             }
+            if self.tls:
+                own["cluster.trust_dir"] = str(self.trust(node).folder)
             (self.folder / "workers" / node).mkdir(parents=True, exist_ok=True)
             self._write(self.folder / f"{node}.toml", {**self._common, **own, **self.worker_settings.get(node, {})})
         from headway.mount import prepare_local
 
         prepare_local(self.mount, "headway")
+
+    def _proof(self) -> dict[str, Any]:
+        """By what services know each other."""
+        if not self.tls:
+            token = self.folder / "token"
+            token.write_text(secrets.token_hex(16))
+            token.chmod(0o600)
+            return {"cluster.token_file": str(token)}
+        self.authority = CertificateMaker()
+        for role in MANAGERS:
+            self.authority.give(self.trust(), role)
+        for node in self.workers:
+            self.authority.give(self.trust(node), Role.WORKER, node)
+        return {"cluster.trust_dir": str(self.trust().folder)}
+
+    def trust(self, node: str = "") -> TrustFiles:
+        """Where the certificates of a node's machine lie; without a name those of the managers' machine."""
+        return trust_files(self.folder / "trust" / (node or "managers"))
 
     @staticmethod
     def _write(path: Path, values: Mapping[str, Any]) -> None:
@@ -247,11 +269,11 @@ def _toml(value: Any) -> str:
 
 @contextmanager
 def a_cluster(
-    folder: Path, *, workers: int | tuple[str, ...] = 1, start: bool = True, **settings: Any
+    folder: Path, *, workers: int | tuple[str, ...] = 1, start: bool = True, tls: bool = False, **settings: Any
 ) -> Iterator[Cluster]:
     """A cluster, ready unless ``start`` is False; ``settings`` with ``__`` for the dot: ``cluster__lease_s=30``."""
     names = workers if isinstance(workers, tuple) else tuple(f"n{i + 1}" for i in range(workers))
-    cluster = Cluster(folder, names, {key.replace("__", "."): value for key, value in settings.items()})
+    cluster = Cluster(folder, names, {key.replace("__", "."): value for key, value in settings.items()}, tls=tls)
     try:
         if start:
             began = time.monotonic()

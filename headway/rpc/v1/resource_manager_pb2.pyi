@@ -329,6 +329,30 @@ class ReturnGpuReply(_message.Message):
     sentence: str
     def __init__(self, returned: _Optional[bool] = ..., sentence: _Optional[str] = ...) -> None: ...
 
+class GetTrustRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetTrustReply(_message.Message):
+    __slots__ = ("ca_pem", "revoked")
+    CA_PEM_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    ca_pem: bytes
+    revoked: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ca_pem: _Optional[bytes] = ..., revoked: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RenewRequest(_message.Message):
+    __slots__ = ("csr_pem",)
+    CSR_PEM_FIELD_NUMBER: _ClassVar[int]
+    csr_pem: bytes
+    def __init__(self, csr_pem: _Optional[bytes] = ...) -> None: ...
+
+class RenewReply(_message.Message):
+    __slots__ = ("cert_pem",)
+    CERT_PEM_FIELD_NUMBER: _ClassVar[int]
+    cert_pem: bytes
+    def __init__(self, cert_pem: _Optional[bytes] = ...) -> None: ...
+
 class ForgetNodeRequest(_message.Message):
     __slots__ = ("node_id",)
     NODE_ID_FIELD_NUMBER: _ClassVar[int]

@@ -70,6 +70,16 @@ class ResourceManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.FromString,
                 _registered_method=True)
+        self.GetTrust = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/GetTrust',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.GetTrustRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.GetTrustReply.FromString,
+                _registered_method=True)
+        self.Renew = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/Renew',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RenewRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RenewReply.FromString,
+                _registered_method=True)
         self.WatchNodes = channel.unary_stream(
                 '/headway.rpc.v1.ResourceManager/WatchNodes',
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.WatchNodesRequest.SerializeToString,
@@ -126,6 +136,20 @@ class ResourceManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTrust(self, request, context):
+        """Whom to believe: the authority's certificates, and which others count no more. For every service, once a minute.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Renew(self, request, context):
+        """A new certificate for the very service that calls, whatever the request names.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchNodes(self, request, context):
         """All nodes first (reset = true), then those that changed.
         """
@@ -170,6 +194,16 @@ def add_ResourceManagerServicer_to_server(servicer, server):
                     servicer.ReturnGpu,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.SerializeToString,
+            ),
+            'GetTrust': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrust,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.GetTrustRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.GetTrustReply.SerializeToString,
+            ),
+            'Renew': grpc.unary_unary_rpc_method_handler(
+                    servicer.Renew,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RenewRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RenewReply.SerializeToString,
             ),
             'WatchNodes': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchNodes,
@@ -367,6 +401,60 @@ class ResourceManager:
             '/headway.rpc.v1.ResourceManager/ReturnGpu',
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTrust(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/GetTrust',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.GetTrustRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.GetTrustReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Renew(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/Renew',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RenewRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RenewReply.FromString,
             options,
             channel_credentials,
             insecure,

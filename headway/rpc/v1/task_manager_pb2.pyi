@@ -391,6 +391,22 @@ class ReportAttemptsReply(_message.Message):
     discard: _containers.RepeatedCompositeFieldContainer[_common_pb2.Attempt]
     def __init__(self, discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ...) -> None: ...
 
+class HasWorkRequest(_message.Message):
+    __slots__ = ("node_id", "account", "attempt")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    account: str
+    attempt: _common_pb2.Attempt
+    def __init__(self, node_id: _Optional[str] = ..., account: _Optional[str] = ..., attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ...) -> None: ...
+
+class HasWorkReply(_message.Message):
+    __slots__ = ("has",)
+    HAS_FIELD_NUMBER: _ClassVar[int]
+    has: bool
+    def __init__(self, has: _Optional[bool] = ...) -> None: ...
+
 class AttemptView(_message.Message):
     __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs", "timeout_s", "extensions", "extension_pending", "owner", "use")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]

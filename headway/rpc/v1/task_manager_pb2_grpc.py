@@ -65,6 +65,11 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ReportAttemptsRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ReportAttemptsReply.FromString,
                 _registered_method=True)
+        self.HasWork = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/HasWork',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.HasWorkRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.HasWorkReply.FromString,
+                _registered_method=True)
         self.ListAttempts = channel.unary_stream(
                 '/headway.rpc.v1.TaskManager/ListAttempts',
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListAttemptsRequest.SerializeToString,
@@ -189,6 +194,14 @@ class TaskManagerServicer:
 
     def ReportAttempts(self, request, context):
         """At least once; an answer means: stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HasWork(self, request, context):
+        """Has this node work of an account, or this attempt? HttpServer asks before it tells a Worker what only such a node may
+        know.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -336,6 +349,11 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.ReportAttempts,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ReportAttemptsRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ReportAttemptsReply.SerializeToString,
+            ),
+            'HasWork': grpc.unary_unary_rpc_method_handler(
+                    servicer.HasWork,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.HasWorkRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.HasWorkReply.SerializeToString,
             ),
             'ListAttempts': grpc.unary_stream_rpc_method_handler(
                     servicer.ListAttempts,
@@ -581,6 +599,33 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/ReportAttempts',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.ReportAttemptsRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.ReportAttemptsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HasWork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/HasWork',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.HasWorkRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.HasWorkReply.FromString,
             options,
             channel_credentials,
             insecure,

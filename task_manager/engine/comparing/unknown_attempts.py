@@ -111,8 +111,6 @@ def unknown_attempt(turn: Turn, task: Task, attempt_id: AttemptId, node_id: Node
         placed_at=turn.now,
         prints=task.prints,
         owner=task.owner,
-        boot_id=turn.state.reading.boot_id,
-        placed_s=turn.state.mono,
     )
 
 

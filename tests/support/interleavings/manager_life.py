@@ -229,7 +229,7 @@ class _Connections(WorkerConnections):
         super().__init__("", life.clock)
         self._life = life
 
-    def _peer(self, address: str) -> Any:
+    def _peer(self, node_id: str, address: str) -> Any:
         name = address.partition(":")[0]
         peer = ModelPeer(lambda method, request, deadline_s: self._life.call_worker(name, method, request, deadline_s))
         return peer, WorkerStub(peer)  # type: ignore[no-untyped-call]

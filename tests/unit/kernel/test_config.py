@@ -64,6 +64,7 @@ def test_defaults_are_whole(loaded: Load) -> None:
 
 OPTIONAL = {
     "token_file",
+    "trust_dir",
     "public_url",
     "tls_cert",
     "tls_key",
@@ -293,6 +294,17 @@ def test_there_is_always_a_token(write: Write, tmp_path: Path) -> None:
     result = load(path, {})
     assert result.config.cluster.token == TOKEN
     assert result.sources["cluster.token"] == "from cluster.token_file"
+
+
+def test_with_certificates_no_token_is_needed_and_any_address_is_fine(write: Write) -> None:
+    certificates = '[cluster]\ntrust_dir = "/etc/headway/trust"\n'
+    doors = '[task_manager]\nbind = "10.0.0.1:7002"\n[worker]\nbind = "10.0.0.2:7004"\n'
+    assert load(write(certificates + doors), {}).config.task_manager.bind == "10.0.0.1:7002"
+    with pytest.raises(ConfigInvalid, match=r"metrics_listen is 10\.0\.0\.1:7102, which other machines can reach"):
+        load(write(certificates + '[task_manager]\nmetrics_listen = "10.0.0.1:7102"\n'), {})
+    relative = load(write('[cluster]\ntrust_dir = "trust"\n'), {}).config.cluster.trust_dir
+    assert relative.endswith("/trust")
+    assert relative.startswith("/")
 
 
 def test_the_token_never_shows(loaded: Load) -> None:

@@ -38,7 +38,7 @@ class Workers:
         self.most_open = 0
         self.forgotten: list[str] = []
 
-    async def get_status(self, address: str, deadline_s: float) -> pb.NodeStatus:
+    async def get_status(self, node_id: str, address: str, deadline_s: float) -> pb.NodeStatus:
         self.asked[address] = self.asked.get(address, 0) + 1
         self.open += 1
         self.most_open = max(self.most_open, self.open)
@@ -51,7 +51,9 @@ class Workers:
         finally:
             self.open -= 1
 
-    async def return_gpu(self, address: str, request: pb.ReturnGpuRequest, deadline_s: float) -> pb.ReturnGpuReply:
+    async def return_gpu(
+        self, node_id: str, address: str, request: pb.ReturnGpuRequest, deadline_s: float
+    ) -> pb.ReturnGpuReply:
         if address in self.away:
             raise Unavailable(f"Worker at {address} does not answer.")
         for gpu in self.statuses[address].capacity.gpus:

@@ -123,7 +123,9 @@ class FakeWorkers:
         self.gate: asyncio.Event | None = None  # launches wait here before they arrive
         self.at_gate: set[AttemptId] = set()
 
-    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
+    async def launch(
+        self, node_id: str, address: str, launches: Sequence[LaunchOrder]
+    ) -> list[AcceptedLaunch | RefusedLaunch]:
         if self.gate is not None:
             self.at_gate.update(launch.attempt.id for launch in launches)
             await self.gate.wait()
@@ -146,7 +148,7 @@ class FakeWorkers:
             raise Unavailable("no answer")
         return verdicts
 
-    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+    async def stop(self, node_id: str, address: str, orders: Sequence[StopOrder]) -> None:
         if address in self.away or address in self.stop_mute:
             raise Unavailable("away")
         for order in orders:
@@ -156,19 +158,19 @@ class FakeWorkers:
         if address in self.mute:
             raise Unavailable("no answer")
 
-    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+    async def extend(self, node_id: str, address: str, orders: Sequence[ExtendOrder]) -> None:
         if address in self.away:
             raise Unavailable("away")
         self.extended.extend(orders)
         if address in self.mute:
             raise Unavailable("no answer")
 
-    async def suspend_leases(self, address: str) -> None:
+    async def suspend_leases(self, node_id: str, address: str) -> None:
         if address in self.away:
             raise Unavailable("away")
         self.suspended.append(address)
 
-    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
+    async def prepare_images(self, node_id: str, address: str, images: Sequence[ForecastImage]) -> None:
         if address in self.away:
             raise Unavailable("away")
         self.wishes.append((address, [image.name for image in images]))
