@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
@@ -10,9 +11,11 @@ from headway.metrics import open_metrics
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
+from headway.trust.shared import shared_settings
 
 from .health import SilenceLimits
 from .hub import NodeEventHub
+from .issuing import AuthoritySettings, Issuer
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
@@ -39,8 +42,15 @@ async def serve(config: HeadwayConfig) -> None:
         limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
         metrics_listen=settings.metrics_listen,
+        authority=_authority(config),
     )
     await service.run()
+
+
+def _authority(config: HeadwayConfig) -> AuthoritySettings | None:
+    if not config.cluster.trust_dir:
+        return None
+    return AuthoritySettings(config.cluster.name, Path(config.cluster.trust_dir), shared_settings(config))
 
 
 async def build(
@@ -54,6 +64,7 @@ async def build(
     usage_days: int = 366,
     clock: Clock | None = None,
     metrics_listen: str = "",
+    authority: AuthoritySettings | None = None,
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`."""
     clock = clock or SystemClock()
@@ -66,9 +77,11 @@ async def build(
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
-    servicer = ResourceManagerService(nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu)
+    issuer = Issuer(db, clock, authority, cordon=nodes.cordon_known)
+    servicer = ResourceManagerService(nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, issuer=issuer)
     add_ResourceManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
+    service.on_start(issuer.load)
     service.on_refuse(hub.close)
     service.on_drain(nodes.flush)
     service.side_task("poller", poller.run)
