@@ -58,6 +58,10 @@ def checked_invitation(role: str, name: str, for_s: float) -> Role:
     """
     if role not in set(Role):
         raise InvalidInput(f"There is no role {role[:64]!r}: choose one of {', '.join(sorted(Role))}.")
+    if role == Role.RESOURCE_MANAGER:
+        raise InvalidInput(
+            "ResourceManager keeps the cluster's authority, so it runs where `headway init` ran: nobody joins as it."
+        )
     if name and role != Role.WORKER:
         raise InvalidInput(f"There is one {role} in a cluster, so it takes no name.")
     if name:
@@ -131,8 +135,8 @@ def given_before(invitation: Invitation, signed: Signed | None, key_digest: str,
             raise Conflict(f"This token was used already, on {utc_text(invitation.used_at)}. {_ANOTHER}")
         if signed.revoked_at is not None:
             raise NotAllowed(
-                f"The certificate that this token gave was revoked by {signed.revoked_by} on {utc_text(signed.revoked_at)}. "
-                f"{_ANOTHER}"
+                f"The certificate that this token gave was revoked by {signed.revoked_by} on "
+                f"{utc_text(signed.revoked_at)}. {_ANOTHER}"
             )
         return signed
     if invitation.until_at <= now:
@@ -160,8 +164,8 @@ def check_free(
     if counting:
         until = utc_text(max(one.until_at for one in counting))
         raise Conflict(
-            f"There is a {identity} in this cluster already, with a certificate until {until}. If this machine is to be "
-            f"it from now on, add --renew (and name it in the token); else choose another --name."
+            f"There is a {identity} in this cluster already, with a certificate until {until}. If this machine "
+            "is to be it from now on, add --renew, with a token that names it. Else choose another --name."
         )
 
 

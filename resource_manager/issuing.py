@@ -212,8 +212,8 @@ class Issuer:
                 raise NotFound(f"No certificate has the serial {which[:80]!r}, and no node or role is called so.")
             if any(one.serial == own_serial for one in found):
                 raise Conflict(
-                    "That is the certificate of ResourceManager, which keeps the list: without it nobody could be told. "
-                    "Set up the authority anew instead."
+                    "That is the certificate of ResourceManager. It keeps the list of those that count no more, and "
+                    "without it nobody could be told."
                 )
             trust_store.revoke(conn, [one.serial for one in found], by, now)
             return [one for one in (trust_store.find_certificate(conn, each.serial) for each in found) if one]
@@ -221,11 +221,8 @@ class Issuer:
         found = await self._db.write(write)
         await self._write_revoked()
         log.warning("trust.revoked", which=which, by=by, serials=[one.serial for one in found])
-        cordoned = []
-        for name in sorted({one.name for one in found if one.role is Role.WORKER}):
-            if await self._cordon(name, "its certificate was revoked", by):
-                cordoned.append(name)
-        return found, cordoned
+        names = sorted({one.name for one in found if one.role is Role.WORKER})
+        return found, [name for name in names if await self._cordon(name, "its certificate was revoked", by)]
 
     async def _write_revoked(self) -> None:
         assert self._settings is not None

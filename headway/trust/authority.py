@@ -73,8 +73,8 @@ class Authority:
             return cls(key.read_bytes(), certificate.read_bytes(), now)
         except OSError as error:
             raise ConfigInvalid(
-                f"The cluster's authority can't be read: {error.filename}: {error.strerror}. It lies on ResourceManager's "
-                "machine, where `headway init` ran."
+                f"The cluster's authority can't be read: {error.filename}: {error.strerror}. It lies on the machine "
+                "where `headway init` ran, and ResourceManager runs there."
             ) from error
         except (ValueError, IndexError, TypeError) as error:
             raise ConfigInvalid(f"{key.parent} holds no authority that can be used: {error}.") from error

@@ -131,8 +131,8 @@ def clock_refusal(at: float, now: float) -> str:
         return ""
     where = "ahead of" if off_s > 0 else "behind"
     return (
-        f"This machine's clock is {abs(off_s):.0f} s {where} the cluster's; at most {CLOCK_SLACK_S:g} s are borne. Set it, "
-        "such as by installing chrony, then join again."
+        f"This machine's clock is {abs(off_s):.0f} s {where} the cluster's; at most {CLOCK_SLACK_S:g} s are borne. "
+        "Set it, such as by installing chrony, then join again."
     )
 
 
