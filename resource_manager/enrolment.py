@@ -58,9 +58,10 @@ def checked_invitation(role: str, name: str, for_s: float) -> Role:
     """
     if role not in set(Role):
         raise InvalidInput(f"There is no role {role[:64]!r}: choose one of {', '.join(sorted(Role))}.")
-    if role == Role.RESOURCE_MANAGER:
+    if role in (Role.RESOURCE_MANAGER, Role.HTTP_SERVER):
         raise InvalidInput(
-            "ResourceManager keeps the cluster's authority, so it runs where `headway init` ran: nobody joins as it."
+            f"{role} runs where `headway init` ran, since machines join through it: choose worker, job_manager or "
+            "task_manager."
         )
     if name and role != Role.WORKER:
         raise InvalidInput(f"There is one {role} in a cluster, so it takes no name.")
@@ -116,7 +117,7 @@ def identity_for(request: joining.JoinRequest, invitation: Invitation, cluster: 
         return Identity(cluster, invitation.role)
     if invitation.name and request.name and request.name != invitation.name:
         raise NotAllowed(f"The token is for the node {invitation.name!r} alone, and not for {request.name[:64]!r}.")
-    name = invitation.name or request.name
+    name = invitation.name or request.name or request.host
     if not name:
         raise InvalidInput("Say the node's name with --name.")
     check_name(name)

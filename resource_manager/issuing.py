@@ -166,7 +166,8 @@ class Issuer:
         identity, pem, key = await (self._db.read(decide) if request.look else self._db.write(decide))
         if not request.look:
             log.info("trust.joined", role=identity.role, name=identity.name, token=request.token_id)
-        settings = {"role": identity.role, "name": identity.name, "settings": dict(self._settings.shared)}
+        shared = dict(self._settings.shared)
+        settings = {"role": identity.role, "name": identity.name, "at": now, "settings": shared}
         answer = JoinAnswer("" if request.look else pem, ca, json.dumps(settings), self._version)
         return answer, answer.proof(key, request)
 

@@ -104,6 +104,7 @@ class ResourceManagerService(ResourceManagerServicer):
             at=request.at,
             version=request.version,
             name=request.name,
+            host=request.host,
             renew=request.renew,
             look=request.look,
         )

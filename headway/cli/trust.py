@@ -11,7 +11,7 @@ from ..client.trust import TrustApi
 from ..units import BadValue, parse_duration
 from .common import ago, client, moment, output_option, print_json, safe, table
 
-_ROLES = ("worker", "http_server", "job_manager", "task_manager")
+_ROLES = ("worker", "job_manager", "task_manager")
 
 
 class _Life(click.ParamType):  # type: ignore[type-arg]

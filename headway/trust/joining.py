@@ -55,8 +55,8 @@ class JoinToken:
 class JoinRequest:
     """What a machine asks. ``look``: only whether it could join, and what its configuration will need.
 
-    ``name`` is the node's name that it wishes, for a Worker. ``at`` is its own clock, epoch seconds. ``renew``: it had
-    a certificate under this name before.
+    ``name`` is the node's name that a person gave it, for a Worker; ``host`` counts where nobody did. ``at`` is its own
+    clock, epoch seconds. ``renew``: it had a certificate under this name before.
     """
 
     cluster: str
@@ -66,14 +66,15 @@ class JoinRequest:
     at: float
     version: str
     name: str = ""
+    host: str = ""
     renew: bool = False
     look: bool = False
 
     def proof(self, key: bytes) -> str:
         """By which the cluster knows that the sender has the token, and that nobody changed the request."""
         flags = f"{int(self.renew)}{int(self.look)}"
-        parts = (self.cluster, self.token_id, self.csr, self.nonce, repr(self.at), self.version, self.name, flags)
-        return _proof(key, "join request 1", parts)
+        parts = (self.cluster, self.token_id, self.csr, self.nonce, repr(self.at), self.version, self.name, self.host)
+        return _proof(key, "join request 1", (*parts, flags))
 
 
 @dataclass(frozen=True, slots=True)

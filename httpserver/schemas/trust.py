@@ -8,7 +8,7 @@ from pydantic import Field
 
 from .base import ApiRequest, ApiResponse
 
-Role = Literal["http_server", "job_manager", "task_manager", "resource_manager", "worker"]
+Role = Literal["worker", "job_manager", "task_manager"]
 
 
 class InvitationCreate(ApiRequest):
@@ -47,7 +47,8 @@ class JoinRequest(ApiRequest):
     nonce: str = Field(min_length=16, max_length=64, description="new for every request")
     at: float = Field(description="the machine's own clock")
     version: str = Field(max_length=64, description="of Headway on the machine")
-    name: str = Field("", max_length=63, description="the node's name that it wishes")
+    name: str = Field("", max_length=63, description="the node's name that a person gave it")
+    host: str = Field("", max_length=63, description="its name where nobody gave one")
     renew: bool = Field(False, description="it was this node before")
     look: bool = Field(False, description="only say whether it could join; nothing changes")
     proof: str = Field(max_length=64)
@@ -58,7 +59,7 @@ class JoinAnswer(ApiResponse):
 
     certificate: str = Field(description="PEM; empty after a look")
     ca: str = Field(description="PEM: whom to believe")
-    settings: str = Field(description="JSON: role, name, and the keys that its headway.toml needs")
+    settings: str = Field(description="JSON: role, name, the cluster's clock, and the keys that its headway.toml needs")
     version: str = Field(description="of Headway in the cluster")
     proof: str
 

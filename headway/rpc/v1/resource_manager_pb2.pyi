@@ -414,7 +414,7 @@ class DeleteInvitationReply(_message.Message):
     def __init__(self) -> None: ...
 
 class EnrollRequest(_message.Message):
-    __slots__ = ("cluster", "token_id", "csr", "nonce", "at", "version", "name", "renew", "look", "proof")
+    __slots__ = ("cluster", "token_id", "csr", "nonce", "at", "version", "name", "renew", "look", "proof", "host")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     CSR_FIELD_NUMBER: _ClassVar[int]
@@ -425,6 +425,7 @@ class EnrollRequest(_message.Message):
     RENEW_FIELD_NUMBER: _ClassVar[int]
     LOOK_FIELD_NUMBER: _ClassVar[int]
     PROOF_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     token_id: str
     csr: str
@@ -435,7 +436,8 @@ class EnrollRequest(_message.Message):
     renew: bool
     look: bool
     proof: str
-    def __init__(self, cluster: _Optional[str] = ..., token_id: _Optional[str] = ..., csr: _Optional[str] = ..., nonce: _Optional[str] = ..., at: _Optional[float] = ..., version: _Optional[str] = ..., name: _Optional[str] = ..., renew: _Optional[bool] = ..., look: _Optional[bool] = ..., proof: _Optional[str] = ...) -> None: ...
+    host: str
+    def __init__(self, cluster: _Optional[str] = ..., token_id: _Optional[str] = ..., csr: _Optional[str] = ..., nonce: _Optional[str] = ..., at: _Optional[float] = ..., version: _Optional[str] = ..., name: _Optional[str] = ..., renew: _Optional[bool] = ..., look: _Optional[bool] = ..., proof: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
 
 class EnrollReply(_message.Message):
     __slots__ = ("certificate", "ca", "settings", "version", "proof")

@@ -3120,7 +3120,7 @@ export interface components {
              * @default worker
              * @enum {string}
              */
-            role: "http_server" | "job_manager" | "task_manager" | "resource_manager" | "worker";
+            role: "worker" | "job_manager" | "task_manager";
             /**
              * Name
              * @description of the node, for a worker; empty: the machine says it
@@ -3745,7 +3745,7 @@ export interface components {
             ca: string;
             /**
              * Settings
-             * @description JSON: role, name, and the keys that its headway.toml needs
+             * @description JSON: role, name, the cluster's clock, and the keys that its headway.toml needs
              */
             settings: string;
             /**
@@ -3787,10 +3787,16 @@ export interface components {
             version: string;
             /**
              * Name
-             * @description the node's name that it wishes
+             * @description the node's name that a person gave it
              * @default
              */
             name: string;
+            /**
+             * Host
+             * @description its name where nobody gave one
+             * @default
+             */
+            host: string;
             /**
              * Renew
              * @description it was this node before
