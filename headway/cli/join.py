@@ -7,12 +7,17 @@ from pathlib import Path
 
 import click
 
+from .common import lines_of_input
 from .init import CONFIG, STATE, show_checks, start, unit_options
 
 
 @click.command()
 @click.argument("address")
-@click.option("--token", required=True, help="What `headway nodes invite` printed. It works once.")
+@click.option(
+    "--token",
+    required=True,
+    help="What `headway nodes invite` printed. It works once. `-` reads it from standard input.",
+)
 @click.option("--name", default="", help="This machine's name in the cluster [that of the token, or its host name].")
 @click.option(
     "--address",
@@ -54,7 +59,7 @@ def join(
     from ..setup import join as setup
     from ..trust.joining import read_token
 
-    read = read_token(token)
+    read = read_token(lines_of_input(1)[0] if token == "-" else token)
     settings_read = dict(config_text.read_setting(text) for text in settings)
     url = asking.checked_address(address)
     options = setup.JoinOptions(

@@ -249,7 +249,8 @@ def _take_away(before: unfinished.Note) -> None:
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
     if before.mount and read_marker(before.mount) in (None, before.cluster):
         (Path(before.mount) / MARKER).unlink(missing_ok=True)
         for name in FOLDERS:

@@ -24,7 +24,7 @@ from ..config.checks import derived
 from ..doctor.shared_mount import other_cluster
 from ..errors import ConfigInvalid, NotAllowed
 from ..trust import joining
-from ..trust.authority import check_issued, key_pem, make_csr, make_key, read_key
+from ..trust.authority import check_issued, key_pem, make_csr, make_key, named_authority, read_key
 from ..trust.files import TrustFiles, write_private
 from ..trust.identity import MANAGERS, Identity
 from ..trust.joining import JoinRequest, JoinToken
@@ -90,9 +90,12 @@ def join(
         renew=options.renew,
         look=True,
     )
-    asked_at = wish.at
     look = asking.ask(options.address, options.token, wish, transport=transport)
-    off_s = (asked_at + now()) / 2 - look.at
+    off_s = (wish.at + now()) / 2 - look.at
+    try:
+        named_authority(look.ca, options.token.fingerprint)
+    except ValueError as error:
+        raise NotAllowed(f"What the cluster sent can't be believed: {error}.") from error
     door = _door(options, look)
     files = TrustFiles(state / "trust")
     planned = _planned_units(options, look)

@@ -267,11 +267,7 @@ def check_issued(certificate_pem: bytes, ca_pem: bytes, key: ec.EllipticCurvePri
     Raises:
         ValueError: it is of another authority, or not for this key.
     """
-    for authority in x509.load_pem_x509_certificates(ca_pem):
-        if fingerprint(authority) == wanted:
-            break
-    else:
-        raise ValueError("the authority that answered is not the one that the token names")
+    authority = named_authority(ca_pem, wanted)
     certificate = x509.load_pem_x509_certificate(certificate_pem)
     try:
         certificate.verify_directly_issued_by(authority)
@@ -280,6 +276,18 @@ def check_issued(certificate_pem: bytes, ca_pem: bytes, key: ec.EllipticCurvePri
     if _public(certificate.public_key()) != _public(key.public_key()):
         raise ValueError("the certificate is for another key")
     return issued(certificate_pem)
+
+
+def named_authority(ca_pem: bytes, wanted: str) -> x509.Certificate:
+    """The authority with this fingerprint.
+
+    Raises:
+        ValueError: it is not among them.
+    """
+    for authority in x509.load_pem_x509_certificates(ca_pem):
+        if fingerprint(authority) == wanted:
+            return authority
+    raise ValueError("the authority that answered is not the one that the token names")
 
 
 def _public(key: object) -> bytes:
