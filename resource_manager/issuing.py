@@ -6,6 +6,7 @@ leaves either both or neither, and a request that is sent again gets the same ce
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -58,6 +59,8 @@ class Issuer:
         self._cordon = cordon
         self._version = version or joining.own_version()
         self._authority: Authority | None = None
+        # One list after the other: an older one must not be written last.
+        self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         """At start: takes up what `headway init` signed, and writes down once more what was revoked.
@@ -228,8 +231,9 @@ class Issuer:
     async def _write_revoked(self) -> None:
         assert self._settings is not None
         now = self._clock.now()
-        serials = await self._db.read(lambda conn: trust_store.revoked_serials(conn, now))
-        write_private(TrustFiles(self._settings.folder).revoked, f"{json.dumps(serials)}\n".encode(), mode=0o644)
+        async with self._writing:
+            serials = await self._db.read(lambda conn: trust_store.revoked_serials(conn, now))
+            write_private(TrustFiles(self._settings.folder).revoked, f"{json.dumps(serials)}\n".encode(), mode=0o644)
 
     def _required(self) -> Authority:
         if self._authority is None:

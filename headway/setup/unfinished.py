@@ -54,6 +54,7 @@ def write(state: Path, note: Note) -> None:
 
 def remove(state: Path) -> None:
     """The run is finished."""
+    (state / f".{_NAME}.new").unlink(missing_ok=True)  # what a kill left of a draft
     (state / _NAME).unlink(missing_ok=True)
     sync_folder(state)
 

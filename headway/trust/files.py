@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +45,15 @@ class TrustFiles:
 def write_private(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """The file whole or not at all, also after a kill or a power cut; never with more rights than ``mode``.
 
+    One writer at a time: the draft has a fixed name, so that what a kill left is written over.
+
     Raises:
         OSError: it can't be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    draft = path.with_name(f".{path.name}.new")
     try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             os.fchmod(fd, mode)
             file.write(content)
