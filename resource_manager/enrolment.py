@@ -19,7 +19,7 @@ MOST_OPEN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
+class KeptToken:
     """A token as it is kept. ``serial``: of the certificate that it gave; empty: none yet."""
 
     id: str
@@ -82,8 +82,8 @@ def check_name(name: str) -> None:
 
 
 def check_request(
-    request: joining.JoinRequest, proof: str, invitation: Invitation | None, *, cluster: str, version: str, now: float
-) -> Invitation:
+    request: joining.JoinRequest, proof: str, invitation: KeptToken | None, *, cluster: str, version: str, now: float
+) -> KeptToken:
     """Looks at all but what was signed before, from which `decide` goes on.
 
     Raises:
@@ -106,7 +106,7 @@ def check_request(
     return invitation
 
 
-def identity_for(request: joining.JoinRequest, invitation: Invitation, cluster: str) -> Identity:
+def identity_for(request: joining.JoinRequest, invitation: KeptToken, cluster: str) -> Identity:
     """Who joins. What a token names counts before what the machine wishes.
 
     Raises:
@@ -124,7 +124,7 @@ def identity_for(request: joining.JoinRequest, invitation: Invitation, cluster: 
     return Identity(cluster, invitation.role, name)
 
 
-def given_before(invitation: Invitation, signed: Signed | None, key_digest: str, *, now: float) -> Signed | None:
+def given_before(invitation: KeptToken, signed: Signed | None, key_digest: str, *, now: float) -> Signed | None:
     """The certificate that this very request got before, if its answer was lost; None: the token is fresh.
 
     Raises:
@@ -146,7 +146,7 @@ def given_before(invitation: Invitation, signed: Signed | None, key_digest: str,
 
 
 def check_free(
-    identity: Identity, request: joining.JoinRequest, invitation: Invitation, others: Iterable[Signed], *, now: float
+    identity: Identity, request: joining.JoinRequest, invitation: KeptToken, others: Iterable[Signed], *, now: float
 ) -> None:
     """Two machines must not be one node.
 

@@ -27,7 +27,7 @@ from headway.trust.identity import Identity, Role
 from headway.trust.joining import JoinAnswer, JoinRequest, JoinToken
 
 from . import enrolment, trust_store
-from .enrolment import Invitation, Signed
+from .enrolment import KeptToken, Signed
 
 log = get_logger(__name__)
 
@@ -90,7 +90,7 @@ class Issuer:
 
     # -- tokens ---------------------------------------------------------------------------------
 
-    async def invite(self, role: str, name: str, for_s: float, by: str) -> tuple[Invitation, JoinToken]:
+    async def invite(self, role: str, name: str, for_s: float, by: str) -> tuple[KeptToken, JoinToken]:
         """A new token; only its key is kept.
 
         Raises:
@@ -102,7 +102,7 @@ class Issuer:
         checked = enrolment.checked_invitation(role, name, for_s)
         now = self._clock.now()
         token = joining.new_token(authority.cluster, authority.fingerprint)
-        made = Invitation(token.id, token.key, checked, name, by, now, now + for_s)
+        made = KeptToken(token.id, token.key, checked, name, by, now, now + for_s)
 
         def write(conn: Connection) -> None:
             trust_store.forget_old(conn, now)
@@ -114,10 +114,10 @@ class Issuer:
         log.info("trust.invited", token=made.id, role=role, name=name, by=by, until=made.until_at)
         return made, token
 
-    async def invitations(self) -> list[tuple[Invitation, str]]:
+    async def invitations(self) -> list[tuple[KeptToken, str]]:
         """All that are kept, the newest first, each with the name under which its machine joined, if one did."""
 
-        def read(conn: Connection) -> list[tuple[Invitation, str]]:
+        def read(conn: Connection) -> list[tuple[KeptToken, str]]:
             names = {one.serial: one.name for one in trust_store.certificates(conn)}
             return [(one, names.get(one.serial, "")) for one in trust_store.invitations(conn)]
 
@@ -216,8 +216,8 @@ class Issuer:
                 raise NotFound(f"No certificate has the serial {which[:80]!r}, and no node or role is called so.")
             if any(one.serial == own_serial for one in found):
                 raise Conflict(
-                    "That is the certificate of ResourceManager. It keeps the list of those that count no more, and "
-                    "without it nobody could be told."
+                    "That is the certificate of the service that keeps the list of those that count no more. Without it nobody "
+                    "could be told."
                 )
             trust_store.revoke(conn, [one.serial for one in found], by, now)
             return [one for one in (trust_store.find_certificate(conn, each.serial) for each in found) if one]

@@ -10,7 +10,7 @@ from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 from headway.trust.joining import JoinRequest
 
-from .enrolment import Invitation, Signed
+from .enrolment import KeptToken, Signed
 from .hub import NodeEventHub
 from .issuing import Issuer
 from .node_admission import AdmissionEvent
@@ -127,7 +127,7 @@ class ResourceManagerService(ResourceManagerServicer):
         return pb.RevokeCertificatesReply(certificates=[_certificate(one) for one in revoked], cordoned=cordoned)
 
 
-def _invitation(one: Invitation, used_as: str) -> pb.Invitation:
+def _invitation(one: KeptToken, used_as: str) -> pb.Invitation:
     return pb.Invitation(
         id=one.id,
         role=one.role,

@@ -9,22 +9,22 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from headway.trust.identity import Role
 
-from .enrolment import Invitation, Signed
+from .enrolment import KeptToken, Signed
 from .tables import certificate, invitation
 
 _KEPT_S = 30 * 86_400.0  # after the end
 
 
-def add_invitation(conn: Connection, made: Invitation) -> None:
+def add_invitation(conn: Connection, made: KeptToken) -> None:
     conn.execute(insert(invitation), {**asdict(made), "role": made.role.value})
 
 
-def find_invitation(conn: Connection, token_id: str) -> Invitation | None:
+def find_invitation(conn: Connection, token_id: str) -> KeptToken | None:
     row = conn.execute(select(invitation).where(invitation.c.id == token_id)).one_or_none()
     return None if row is None else _invitation(row)
 
 
-def invitations(conn: Connection) -> list[Invitation]:
+def invitations(conn: Connection) -> list[KeptToken]:
     """All that are kept, the newest first."""
     query = select(invitation).order_by(invitation.c.made_at.desc(), invitation.c.id)
     return [_invitation(row) for row in conn.execute(query)]
@@ -95,9 +95,9 @@ def revoked_serials(conn: Connection, now: float) -> list[str]:
     return list(conn.execute(query).scalars())
 
 
-def _invitation(row: object) -> Invitation:
+def _invitation(row: object) -> KeptToken:
     fields = dict(row._mapping)  # type: ignore[attr-defined]
-    return Invitation(**{**fields, "role": Role(fields["role"])})
+    return KeptToken(**{**fields, "role": Role(fields["role"])})
 
 
 def _signed(row: object) -> Signed:

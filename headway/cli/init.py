@@ -13,7 +13,7 @@ from .common import safe, table
 
 if TYPE_CHECKING:
     from ..doctor.model import Check
-    from ..setup.units import Unit
+    from ..setup.units import SystemdUnit
 
 STATE = Path("/var/lib/headway")
 CONFIG = Path("/etc/headway/headway.toml")
@@ -172,7 +172,7 @@ def _mark(check: Check) -> str:
     return click.style(str(check.level), fg=colour)
 
 
-def start(units: Sequence[Unit], roles: Any, config: Path, *, unit_dir: Path | None) -> None:
+def start(units: Sequence[SystemdUnit], roles: Any, config: Path, *, unit_dir: Path | None) -> None:
     """Starts what was installed where systemd runs here; else says how a person does."""
     from ..setup import units as systemd
 

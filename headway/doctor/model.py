@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad it is. With a problem the machine can't do its work, or loses some."""
 
     OK = "ok"
@@ -20,24 +20,24 @@ class Check:
     """``remedy`` says what to do; empty when there is nothing to do."""
 
     name: str
-    level: Level
+    level: Severity
     sentence: str
     remedy: str = ""
 
 
 def ok(name: str, sentence: str) -> Check:
-    return Check(name, Level.OK, sentence)
+    return Check(name, Severity.OK, sentence)
 
 
 def warning(name: str, sentence: str, remedy: str) -> Check:
-    return Check(name, Level.WARNING, sentence, remedy)
+    return Check(name, Severity.WARNING, sentence, remedy)
 
 
 def problem(name: str, sentence: str, remedy: str) -> Check:
-    return Check(name, Level.PROBLEM, sentence, remedy)
+    return Check(name, Severity.PROBLEM, sentence, remedy)
 
 
-def worst(checks: Iterable[Check]) -> Level:
+def worst(checks: Iterable[Check]) -> Severity:
     """The worst of all; ok where there is none."""
     found = {check.level for check in checks}
-    return next((level for level in (Level.PROBLEM, Level.WARNING) if level in found), Level.OK)
+    return next((level for level in (Severity.PROBLEM, Severity.WARNING) if level in found), Severity.OK)

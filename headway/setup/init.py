@@ -60,7 +60,7 @@ class InitPlan:
     roles: tuple[Role, ...]
     mount: Path
     text: str
-    units: tuple[units.Unit, ...]
+    units: tuple[units.SystemdUnit, ...]
     own_page_certificate: bool
 
     @property

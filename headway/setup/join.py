@@ -54,12 +54,12 @@ class JoinOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinOutcome:
     """What came of it. ``clock_off_s``: this machine's clock is so far ahead of the cluster's."""
 
     identity: Identity
     config: HeadwayConfig
-    units: tuple[units.Unit, ...]
+    units: tuple[units.SystemdUnit, ...]
     clock_off_s: float
     cluster_version: str
 
@@ -69,7 +69,7 @@ def join(
     *,
     now: Callable[[], float] = time.time,
     transport: httpx.BaseTransport | None = None,
-) -> Joined:
+) -> JoinOutcome:
     """Brings this machine into the cluster. Safe to call again with the same token after a kill.
 
     Raises:
@@ -123,7 +123,7 @@ def join(
                 units.install(options.unit_dir, planned)
         loaded = load(options.config, env={}, overrides=UNSECURED)
         _forget(state)
-    return Joined(
+    return JoinOutcome(
         Identity(options.token.cluster, answer.role, answer.name),
         loaded.config,
         tuple(planned),
@@ -187,7 +187,7 @@ def _text(options: JoinOptions, look: Answered, door: str) -> str:
     return config_text.text_of("join", {**settings, **options.settings})
 
 
-def _planned_units(options: JoinOptions, look: Answered) -> list[units.Unit]:
+def _planned_units(options: JoinOptions, look: Answered) -> list[units.SystemdUnit]:
     if options.unit_dir is None:
         return []
     mount = str(options.settings.get("cluster.mount", look.shared["cluster.mount"]))

@@ -54,14 +54,14 @@ _TIMEOUT_STOP_S = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class SystemdUnit:
     """A unit with its name, such as `headway-worker.service`."""
 
     name: str
     text: str
 
 
-def unit(role: Role, *, config: Path, mount: str, python: str = sys.executable) -> Unit:
+def unit(role: Role, *, config: Path, mount: str, python: str = sys.executable) -> SystemdUnit:
     """The unit of one service. ``config``: its headway.toml, absolute."""
     service, what = _NAMES[role]
     with_docker = " docker.service" if role is Role.WORKER else ""
@@ -76,17 +76,17 @@ def unit(role: Role, *, config: Path, mount: str, python: str = sys.executable) 
         stop_s=_TIMEOUT_STOP_S,
         more={Role.WORKER: _OF_WORKER, Role.HTTP_SERVER: _OF_HTTP_SERVER}.get(role, _OF_MANAGER),
     )
-    return Unit(f"headway-{service.replace('_', '-')}.service", text)
+    return SystemdUnit(f"headway-{service.replace('_', '-')}.service", text)
 
 
-def units(roles: Iterable[Role], *, config: Path, mount: str, python: str = sys.executable) -> list[Unit]:
+def units(roles: Iterable[Role], *, config: Path, mount: str, python: str = sys.executable) -> list[SystemdUnit]:
     """In the order in which they are best started."""
     order = (Role.RESOURCE_MANAGER, Role.TASK_MANAGER, Role.JOB_MANAGER, Role.HTTP_SERVER, Role.WORKER)
     wanted = set(roles)
     return [unit(role, config=config, mount=mount, python=python) for role in order if role in wanted]
 
 
-def install(folder: Path, wanted: Iterable[Unit]) -> None:
+def install(folder: Path, wanted: Iterable[SystemdUnit]) -> None:
     """Writes them, each whole or not at all.
 
     Raises:

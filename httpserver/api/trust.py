@@ -30,7 +30,7 @@ async def delete_invitation(id: str, by: AnAdmin, parts: TheParts) -> Response:
 
 
 @router.post("/join")
-async def join(body: s.JoinRequest, request: Request, parts: TheParts) -> s.JoinAnswer:
+async def join(body: s.MachineJoin, request: Request, parts: TheParts) -> s.MachineJoined:
     """For `headway join`: a machine proves that it has a token, and gets its certificate. Needs no sign-in."""
     return await parts.trust.join(body, client=request.scope["headway.client"])
 

@@ -45,7 +45,7 @@ class Trust:
         await self._services.nodes.call("DeleteInvitation", rm.DeleteInvitationRequest(id=token_id), deadline_s=ACT_S)
         log.info("trust.invitation_deleted", token=token_id, by=by)
 
-    async def join(self, wanted: s.JoinRequest, *, client: str) -> s.JoinAnswer:
+    async def join(self, wanted: s.MachineJoin, *, client: str) -> s.MachineJoined:
         """Passes a machine's request on.
 
         Raises:
@@ -70,7 +70,7 @@ class Trust:
             self._limits.succeeded(wanted.token_id, place)
             raise
         self._limits.succeeded(wanted.token_id, place)
-        return s.JoinAnswer(
+        return s.MachineJoined(
             certificate=reply.certificate,
             ca=reply.ca,
             settings=reply.settings,

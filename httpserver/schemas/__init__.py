@@ -152,8 +152,8 @@ from .trust import (
     InvitationCreate,
     InvitationCreated,
     InvitationList,
-    JoinAnswer,
-    JoinRequest,
+    MachineJoin,
+    MachineJoined,
 )
 
 __all__ = [
@@ -214,12 +214,12 @@ __all__ = [
     "JobFileTask",
     "JobGone",
     "JobList",
-    "JoinAnswer",
-    "JoinRequest",
     "ListedUser",
     "LogLine",
     "LogStream",
     "LogTimes",
+    "MachineJoin",
+    "MachineJoined",
     "Missing",
     "NeedOn",
     "Node",

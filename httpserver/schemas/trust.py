@@ -38,7 +38,7 @@ class InvitationList(ApiResponse):
     invitations: list[Invitation]
 
 
-class JoinRequest(ApiRequest):
+class MachineJoin(ApiRequest):
     """What a machine sends (ADR 59). No secret is in it: `proof` is a code over all the rest, made with the token."""
 
     cluster: str = Field(max_length=63)
@@ -54,7 +54,7 @@ class JoinRequest(ApiRequest):
     proof: str = Field(max_length=64)
 
 
-class JoinAnswer(ApiResponse):
+class MachineJoined(ApiResponse):
     """`proof` is a code over all the rest and the request: so the machine knows who answered."""
 
     certificate: str = Field(description="PEM; empty after a look")

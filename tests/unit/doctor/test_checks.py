@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headway.doctor import certificates, clock, engine, network, shared_mount, versions
-from headway.doctor.model import Check, Level, ok, problem, warning, worst
+from headway.doctor.model import Check, Severity, ok, problem, warning, worst
 from headway.mount import prepare_local
 from headway.trust.identity import Role
 from tests.support.authorities import make_trust
@@ -20,9 +20,9 @@ def levels(checks: list[Check]) -> dict[str, str]:
 
 
 def test_the_worst_counts_and_what_is_bad_has_a_remedy():
-    assert worst([]) is Level.OK
-    assert worst([ok("a", "s"), warning("b", "s", "r")]) is Level.WARNING
-    assert worst([problem("c", "s", "r"), ok("a", "s")]) is Level.PROBLEM
+    assert worst([]) is Severity.OK
+    assert worst([ok("a", "s"), warning("b", "s", "r")]) is Severity.WARNING
+    assert worst([problem("c", "s", "r"), ok("a", "s")]) is Severity.PROBLEM
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_a_mount_that_is_missing_of_another_cluster_or_well(tmp_path: Path):
     root = tmp_path / "m"
     prepare_local(root, "lab")
     found = shared_mount.mount(str(root), "lab")
-    assert found[0].level is Level.OK
+    assert found[0].level is Severity.OK
     assert shared_mount.other_cluster(root, "lab") == ""
     assert shared_mount.other_cluster(root, "others") == "lab"
-    assert shared_mount.mount(str(root), "others")[0].level is Level.PROBLEM
+    assert shared_mount.mount(str(root), "others")[0].level is Severity.PROBLEM
 
 
 def test_a_mount_that_hangs_is_told_and_nobody_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -103,35 +103,35 @@ def test_a_mount_that_hangs_is_told_and_nobody_waits_for_it(tmp_path: Path, monk
 
 def test_doors():
     own = network.own_doors({"worker": "127.0.0.1:1", "job_manager": "127.0.0.1:2"}, free=lambda host, port: port == 1)
-    assert [one.level for one in own] == [Level.OK, Level.WARNING]
+    assert [one.level for one in own] == [Severity.OK, Severity.WARNING]
     others = network.others_doors(
         {"task_manager": "h:1", "http_server": "h:2"}, ask=lambda host, port: "" if port == 1 else "no route"
     )
-    assert [one.level for one in others] == [Level.OK, Level.PROBLEM]
+    assert [one.level for one in others] == [Severity.OK, Severity.PROBLEM]
     assert "no route" in others[1].sentence
 
 
 def test_certificates(tmp_path: Path):
     make_trust(tmp_path, NOW)
     role = Role.TASK_MANAGER
-    assert certificates.certificate(str(tmp_path), role, NOW).level is Level.OK
-    assert certificates.certificate(str(tmp_path), role, NOW + 27 * DAY).level is Level.WARNING
+    assert certificates.certificate(str(tmp_path), role, NOW).level is Severity.OK
+    assert certificates.certificate(str(tmp_path), role, NOW + 27 * DAY).level is Severity.WARNING
     assert "expired 2 days ago" in certificates.certificate(str(tmp_path), role, NOW + 32 * DAY).sentence
     assert "clock is behind" in certificates.certificate(str(tmp_path), role, NOW - DAY).sentence
-    assert certificates.certificate(str(tmp_path), Role.WORKER, NOW).level is Level.PROBLEM
+    assert certificates.certificate(str(tmp_path), Role.WORKER, NOW).level is Severity.PROBLEM
     os.chmod(tmp_path / role / "key.pem", 0o640)
     assert "chmod 600" in certificates.certificate(str(tmp_path), role, NOW).remedy
     (tmp_path / role / "cert.pem").write_bytes((tmp_path / "job_manager" / "cert.pem").read_bytes())
     assert "is for job_manager" in certificates.certificate(str(tmp_path), role, NOW).sentence
     (tmp_path / role / "cert.pem").write_text("nonsense")
-    assert certificates.certificate(str(tmp_path), role, NOW).level is Level.PROBLEM
+    assert certificates.certificate(str(tmp_path), role, NOW).level is Severity.PROBLEM
 
 
 def test_versions():
-    assert versions.python((3, 10, 1)).level is Level.PROBLEM
-    assert versions.python().level is Level.OK
-    assert versions.kernel("5.10.0-8-amd64").level is Level.WARNING
-    assert versions.kernel("6.1.0").level is Level.OK
-    assert versions.headway("0.1.0", "0.1.0").level is Level.OK
-    assert versions.headway("0.1.0", "0.2.0").level is Level.WARNING
-    assert versions.headway("0.1.0", "0.3.0").level is Level.PROBLEM
+    assert versions.python((3, 10, 1)).level is Severity.PROBLEM
+    assert versions.python().level is Severity.OK
+    assert versions.kernel("5.10.0-8-amd64").level is Severity.WARNING
+    assert versions.kernel("6.1.0").level is Severity.OK
+    assert versions.headway("0.1.0", "0.1.0").level is Severity.OK
+    assert versions.headway("0.1.0", "0.2.0").level is Severity.WARNING
+    assert versions.headway("0.1.0", "0.3.0").level is Severity.PROBLEM

@@ -3728,90 +3728,6 @@ export interface components {
          * @enum {string}
          */
         JobState: "PENDING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
-        /**
-         * JoinAnswer
-         * @description `proof` is a code over all the rest and the request: so the machine knows who answered.
-         */
-        JoinAnswer: {
-            /**
-             * Certificate
-             * @description PEM; empty after a look
-             */
-            certificate: string;
-            /**
-             * Ca
-             * @description PEM: whom to believe
-             */
-            ca: string;
-            /**
-             * Settings
-             * @description JSON: role, name, the cluster's clock, and the keys that its headway.toml needs
-             */
-            settings: string;
-            /**
-             * Version
-             * @description of Headway in the cluster
-             */
-            version: string;
-            /** Proof */
-            proof: string;
-        };
-        /**
-         * JoinRequest
-         * @description What a machine sends (ADR 59). No secret is in it: `proof` is a code over all the rest, made with the token.
-         */
-        JoinRequest: {
-            /** Cluster */
-            cluster: string;
-            /** Token Id */
-            token_id: string;
-            /**
-             * Csr
-             * @description PEM; only its public key counts
-             */
-            csr: string;
-            /**
-             * Nonce
-             * @description new for every request
-             */
-            nonce: string;
-            /**
-             * At
-             * @description the machine's own clock
-             */
-            at: number;
-            /**
-             * Version
-             * @description of Headway on the machine
-             */
-            version: string;
-            /**
-             * Name
-             * @description the node's name that a person gave it
-             * @default
-             */
-            name: string;
-            /**
-             * Host
-             * @description its name where nobody gave one
-             * @default
-             */
-            host: string;
-            /**
-             * Renew
-             * @description it was this node before
-             * @default false
-             */
-            renew: boolean;
-            /**
-             * Look
-             * @description only say whether it could join; nothing changes
-             * @default false
-             */
-            look: boolean;
-            /** Proof */
-            proof: string;
-        };
         /** ListedUser */
         ListedUser: {
             /** Name */
@@ -3910,6 +3826,90 @@ export interface components {
              * @description false: more may come
              */
             ended: boolean;
+        };
+        /**
+         * MachineJoin
+         * @description What a machine sends (ADR 59). No secret is in it: `proof` is a code over all the rest, made with the token.
+         */
+        MachineJoin: {
+            /** Cluster */
+            cluster: string;
+            /** Token Id */
+            token_id: string;
+            /**
+             * Csr
+             * @description PEM; only its public key counts
+             */
+            csr: string;
+            /**
+             * Nonce
+             * @description new for every request
+             */
+            nonce: string;
+            /**
+             * At
+             * @description the machine's own clock
+             */
+            at: number;
+            /**
+             * Version
+             * @description of Headway on the machine
+             */
+            version: string;
+            /**
+             * Name
+             * @description the node's name that a person gave it
+             * @default
+             */
+            name: string;
+            /**
+             * Host
+             * @description its name where nobody gave one
+             * @default
+             */
+            host: string;
+            /**
+             * Renew
+             * @description it was this node before
+             * @default false
+             */
+            renew: boolean;
+            /**
+             * Look
+             * @description only say whether it could join; nothing changes
+             * @default false
+             */
+            look: boolean;
+            /** Proof */
+            proof: string;
+        };
+        /**
+         * MachineJoined
+         * @description `proof` is a code over all the rest and the request: so the machine knows who answered.
+         */
+        MachineJoined: {
+            /**
+             * Certificate
+             * @description PEM; empty after a look
+             */
+            certificate: string;
+            /**
+             * Ca
+             * @description PEM: whom to believe
+             */
+            ca: string;
+            /**
+             * Settings
+             * @description JSON: role, name, the cluster's clock, and the keys that its headway.toml needs
+             */
+            settings: string;
+            /**
+             * Version
+             * @description of Headway in the cluster
+             */
+            version: string;
+            /** Proof */
+            proof: string;
         };
         /**
          * Missing
@@ -9870,7 +9870,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JoinRequest"];
+                "application/json": components["schemas"]["MachineJoin"];
             };
         };
         responses: {
@@ -9880,7 +9880,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JoinAnswer"];
+                    "application/json": components["schemas"]["MachineJoined"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
