@@ -216,8 +216,8 @@ class Issuer:
                 raise NotFound(f"No certificate has the serial {which[:80]!r}, and no node or role is called so.")
             if any(one.serial == own_serial for one in found):
                 raise Conflict(
-                    "That is the certificate of the service that keeps the list of those that count no more. Without it nobody "
-                    "could be told."
+                    "That is the certificate of the service that keeps the list of those that count no more. Without it "
+                    "nobody could be told."
                 )
             trust_store.revoke(conn, [one.serial for one in found], by, now)
             return [one for one in (trust_store.find_certificate(conn, each.serial) for each in found) if one]
@@ -231,9 +231,13 @@ class Issuer:
     async def _write_revoked(self) -> None:
         assert self._settings is not None
         now = self._clock.now()
+        file = TrustFiles(self._settings.folder).revoked
         async with self._writing:
-            serials = await self._db.read(lambda conn: trust_store.revoked_serials(conn, now))
-            write_private(TrustFiles(self._settings.folder).revoked, f"{json.dumps(serials)}\n".encode(), mode=0o644)
+            serials = set(await self._db.read(lambda conn: trust_store.revoked_serials(conn, now)))
+            known = {one.serial for one in await self._db.read(trust_store.certificates)}
+            # After a database was lost, what was revoked before stays so.
+            serials |= {one for one in _written(file) if one not in known}
+            write_private(file, f"{json.dumps(sorted(serials))}\n".encode(), mode=0o644)
 
     def _required(self) -> Authority:
         if self._authority is None:
@@ -242,6 +246,14 @@ class Issuer:
                 "the first start."
             )
         return self._authority
+
+
+def _written(file: Path) -> list[str]:
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def _signed(pem: bytes, *, origin: str, invitation: str, digest: str) -> Signed:

@@ -1,8 +1,8 @@
 """`headway join`: another machine of the cluster.
 
 The machine first only asks whether it could join. All that can be refused is refused then. Its private key is made
-here and never leaves. It is kept beside a note, so that a run that was killed, or lost the answer, asks again with the
-same key: the cluster then gives the same certificate.
+here and never leaves. It is kept beside a note, for a run that was killed or lost the answer. The next run asks with
+the same key, and the cluster gives the same certificate.
 """
 
 from __future__ import annotations

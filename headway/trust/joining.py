@@ -1,7 +1,7 @@
 """What a machine and the cluster say to each other when the machine joins. Pure.
 
-The token's secret never travels. Both sides derive a key from it, and each proves that it has the key: the machine by
-a code (HMAC) over its request, the cluster by one over its answer. So plain HTTP gives nothing away, and nobody in
+The token's secret never travels. Both sides derive a key from it, and each proves that it has it. The machine does so
+by a code (HMAC) over its request, the cluster by one over its answer. So plain HTTP gives nothing away, and nobody in
 between can change a word.
 """
 
