@@ -216,8 +216,8 @@ class Issuer:
                 raise NotFound(f"No certificate has the serial {which[:80]!r}, and no node or role is called so.")
             if any(one.serial == own_serial for one in found):
                 raise Conflict(
-                    "That is the certificate of the service that keeps the list of those that count no more. Without it "
-                    "nobody could be told."
+                    "That is the certificate of the service that keeps the list of those that count no more. Without "
+                    "it nobody could be told."
                 )
             trust_store.revoke(conn, [one.serial for one in found], by, now)
             return [one for one in (trust_store.find_certificate(conn, each.serial) for each in found) if one]
