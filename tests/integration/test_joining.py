@@ -119,6 +119,8 @@ async def test_what_is_refused_changes_nothing(desk: Desk, clock: FakeClock) -> 
         refusals: list[tuple[object, type[HeadwayError], str]] = [
             (forger.asks(), NotSignedIn, "knows no such token"),
             (unknown.asks(), NotSignedIn, "knows no such token"),
+            (machine.asks(token_id="a\0"), NotSignedIn, "knows no such token"),
+            (machine.asks(at=float("nan")), NotAllowed, "clock"),
             (machine.asks(cluster="elsewhere"), NotAllowed, "of the cluster 'elsewhere'"),
             (machine.asks(at=clock.now() - 61), NotAllowed, "61 s behind"),
             (machine.asks(at=clock.now() + 4_000), NotAllowed, "4000 s ahead"),
@@ -191,8 +193,9 @@ async def test_revoked_certificates_are_written_down_and_their_nodes_cordoned(de
         text = await desk.token(issuer)
         machine = Machine(text, at=clock.now(), name="n1")
         answer, _ = await issuer.enroll(*machine.asks())
-        with pytest.raises(NotFound):
-            await issuer.revoke("n2", "ann")
+        for nothing in ("n2", "a\0"):
+            with pytest.raises(NotFound):
+                await issuer.revoke(nothing, "ann")
         with pytest.raises(Conflict, match="keeps the list"):
             await issuer.revoke("resource_manager", "ann")
         revoked, cordoned = await issuer.revoke("n1", "ann")
