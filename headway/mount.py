@@ -28,7 +28,7 @@ from .errors import ConfigInvalid, InvalidInput, MountUnavailable, StoreFull
 from .ids import AttemptId, JobId, is_job_id, is_task_name
 
 MARKER = ".headway-mount"
-_FOLDERS = ("homes", "jobs", "images", "datasets", "code")
+FOLDERS = ("homes", "jobs", "images", "datasets", "code")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"(sha256|sha512):([0-9a-f]{32,128})")
 # A folder of Headway's is passed through by accounts on their way to what is theirs, but not listed.
@@ -254,7 +254,7 @@ def prepare_local(root: str | Path, cluster: str, *, used_before: bool = False) 
         new = not layout.root.exists()
         layout.root.mkdir(parents=True, exist_ok=True)
         present = layout.marker.exists()
-        if not present and (used_before or any((layout.root / name).exists() for name in _FOLDERS)):
+        if not present and (used_before or any((layout.root / name).exists() for name in FOLDERS)):
             raise ConfigInvalid(
                 f"{layout.root} was Headway's shared folder before, but its file {MARKER} is missing: is the disk "
                 f"mounted? If it is, write the line {cluster} into {layout.marker}."
@@ -268,7 +268,7 @@ def prepare_local(root: str | Path, cluster: str, *, used_before: bool = False) 
                 )
         if new:
             layout.root.chmod(_PASS_THROUGH)
-        for name in _FOLDERS:
+        for name in FOLDERS:
             folder = layout.root / name
             if not folder.exists():
                 folder.mkdir()

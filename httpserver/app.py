@@ -29,6 +29,7 @@ from .auth.accounts import Accounts
 from .auth.groups import Groups
 from .auth.model import Account
 from .cluster.queue_and_nodes import QueueAndNodes
+from .cluster.trust import Trust
 from .cluster.usage import UsageReports
 from .code.service import CodeLimits, CodeSnapshots
 from .datasets.build import build as build_datasets
@@ -279,6 +280,7 @@ def assemble(
         samples=Samples(jobs, reader, sample_places),
         sample_following=SampleFollowing(services, reader, sample_places, logs.places, clock),
         cluster=QueueAndNodes(services, jobs, clock),
+        trust=Trust(services, clock),
         homes=homes,
         files=Files(homes, spaces, timers),
         spaces=spaces,

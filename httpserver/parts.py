@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .auth.accounts import Accounts
     from .auth.groups import Groups
     from .cluster.queue_and_nodes import QueueAndNodes
+    from .cluster.trust import Trust
     from .cluster.usage import UsageReports
     from .code.service import CodeSnapshots
     from .datasets.service import Datasets
@@ -61,6 +62,7 @@ class Parts:
     samples: Samples
     sample_following: SampleFollowing
     cluster: QueueAndNodes
+    trust: Trust
     homes: Homes
     files: Files
     spaces: SpaceQuotas

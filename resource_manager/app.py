@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
@@ -12,13 +13,14 @@ from headway.rpc.trust_keeping import keep_own, open_trust
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
 from headway.trust.identity import Role
+from headway.trust.shared import shared_settings
 
 from .health import SilenceLimits
 from .hub import NodeEventHub
+from .issuing import AuthoritySettings, Issuer
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
-from .ports import Signer
 from .servicer import ResourceManagerService
 from .trust_answers import TrustAnswers
 
@@ -45,8 +47,15 @@ async def serve(config: HeadwayConfig) -> None:
         limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
         metrics_listen=settings.metrics_listen,
+        authority=_authority(config),
     )
     await service.run()
+
+
+def _authority(config: HeadwayConfig) -> AuthoritySettings | None:
+    if not config.cluster.trust_dir:
+        return None
+    return AuthoritySettings(config.cluster.name, Path(config.cluster.trust_dir), shared_settings(config))
 
 
 async def build(
@@ -60,7 +69,7 @@ async def build(
     usage_days: int = 366,
     clock: Clock | None = None,
     metrics_listen: str = "",
-    signer: Signer | None = None,
+    authority: AuthoritySettings | None = None,
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`. ``signer`` is the authority, where it is here."""
     clock = clock or SystemClock()
@@ -73,13 +82,17 @@ async def build(
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
+    issuer = Issuer(db, clock, authority, cordon=nodes.cordon_known)
     certificates = None if isinstance(token, str) else token
     if certificates is not None:
-        keep_own(service, certificates, signer, clock)
-    trust = TrustAnswers(certificates, signer)
-    servicer = ResourceManagerService(nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, trust=trust)
+        keep_own(service, certificates, issuer, clock)
+    trust = TrustAnswers(certificates, issuer)
+    servicer = ResourceManagerService(
+        nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, issuer=issuer, trust=trust
+    )
     add_ResourceManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
+    service.on_start(issuer.load)
     service.on_refuse(hub.close)
     service.on_drain(nodes.flush)
     service.side_task("poller", poller.run)

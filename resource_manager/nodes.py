@@ -190,6 +190,13 @@ class Nodes:
         log.info("node.admission", node=node_id, admission=after, by=by, note=note)
         return inventory.to_pb(self._node(node_id), self._clock.monotonic())
 
+    async def cordon_known(self, node_id: str, note: str, by: str) -> bool:
+        """Cordons a node if there is one of this name; whether there is."""
+        if node_id not in self._nodes:
+            return False
+        await self.set_admission(node_id, node_admission.AdmissionEvent.CORDON, note, by)
+        return True
+
     async def _store_admission(self, node: Node, after: Admission, note: str, since: float) -> None:
         said = replace(node, admission=after, note=note, admission_since=since)
         await self._db.write(lambda conn: store.save_node(conn, said))

@@ -9,8 +9,11 @@ from headway.errors import InvalidInput
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 from headway.trust.caller import require_node
+from headway.trust.joining import JoinRequest
 
+from .enrolment import KeptToken, Signed
 from .hub import NodeEventHub
+from .issuing import Issuer
 from .node_admission import AdmissionEvent
 from .nodes import Nodes
 from .trust_answers import TrustAnswers
@@ -35,8 +38,10 @@ class ResourceManagerService(ResourceManagerServicer):
         *,
         poll_s: float,
         return_gpu: Callable[[pb.ReturnGpuRequest], Awaitable[pb.ReturnGpuReply]],
+        issuer: Issuer,
         trust: TrustAnswers,
     ) -> None:
+        self._issuer = issuer
         self._trust = trust
         self._nodes = nodes
         self._return_gpu = return_gpu
@@ -87,3 +92,75 @@ class ResourceManagerService(ResourceManagerServicer):
             while True:
                 for message in await watch.next():
                     yield message
+
+    # -- trust ----------------------------------------------------------------------------------
+
+    async def Invite(self, request: pb.InviteRequest, context: Any) -> pb.InviteReply:
+        made, token = await self._issuer.invite(request.role, request.name, request.for_s, request.by)
+        return pb.InviteReply(invitation=_invitation(made, ""), token=token.text)
+
+    async def ListInvitations(self, request: pb.ListInvitationsRequest, context: Any) -> pb.ListInvitationsReply:
+        found = await self._issuer.invitations()
+        return pb.ListInvitationsReply(invitations=[_invitation(one, used_as) for one, used_as in found])
+
+    async def DeleteInvitation(self, request: pb.DeleteInvitationRequest, context: Any) -> pb.DeleteInvitationReply:
+        await self._issuer.delete_invitation(request.id)
+        return pb.DeleteInvitationReply()
+
+    async def Enroll(self, request: pb.EnrollRequest, context: Any) -> pb.EnrollReply:
+        asked = JoinRequest(
+            cluster=request.cluster,
+            token_id=request.token_id,
+            csr=request.csr,
+            nonce=request.nonce,
+            at=request.at,
+            version=request.version,
+            name=request.name,
+            host=request.host,
+            renew=request.renew,
+            look=request.look,
+        )
+        answer, proof = await self._issuer.enroll(asked, request.proof)
+        return pb.EnrollReply(
+            certificate=answer.certificate,
+            ca=answer.ca,
+            settings=answer.settings,
+            version=answer.version,
+            proof=proof,
+        )
+
+    async def ListCertificates(self, request: pb.ListCertificatesRequest, context: Any) -> pb.ListCertificatesReply:
+        return pb.ListCertificatesReply(certificates=[_certificate(one) for one in await self._issuer.certificates()])
+
+    async def RevokeCertificates(
+        self, request: pb.RevokeCertificatesRequest, context: Any
+    ) -> pb.RevokeCertificatesReply:
+        revoked, cordoned = await self._issuer.revoke(request.which, request.by)
+        return pb.RevokeCertificatesReply(certificates=[_certificate(one) for one in revoked], cordoned=cordoned)
+
+
+def _invitation(one: KeptToken, used_as: str) -> pb.Invitation:
+    return pb.Invitation(
+        id=one.id,
+        role=one.role,
+        name=one.name,
+        by=one.by,
+        made_at=one.made_at,
+        until_at=one.until_at,
+        used_at=one.used_at or 0.0,
+        used_as=used_as,
+    )
+
+
+def _certificate(one: Signed) -> pb.Certificate:
+    return pb.Certificate(
+        serial=one.serial,
+        role=one.role,
+        name=one.name,
+        from_at=one.from_at,
+        until_at=one.until_at,
+        origin=one.origin,
+        invitation=one.invitation,
+        revoked_at=one.revoked_at or 0.0,
+        revoked_by=one.revoked_by,
+    )

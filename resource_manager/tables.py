@@ -45,3 +45,34 @@ usage_block = Table(
     PrimaryKeyConstraint("node_id", "span_s", "at"),
     Index("ix_usage_block_until_at", "span_s", "until_at"),
 )
+
+invitation = Table(
+    "invitation",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("key", LargeBinary, nullable=False),  # both sides prove that they have it; the token can't be told from it
+    Column("role", Text, nullable=False),
+    Column("name", Text, nullable=False),  # empty: the machine says it
+    Column("by", Text, nullable=False),
+    Column("made_at", Float, nullable=False),
+    Column("until_at", Float, nullable=False),
+    Column("used_at", Float),
+    Column("serial", Text, nullable=False),  # of the certificate that it gave; empty: none yet
+)
+
+certificate = Table(
+    "certificate",
+    metadata,
+    Column("serial", Text, primary_key=True),  # hex
+    Column("role", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("from_at", Float, nullable=False),
+    Column("until_at", Float, nullable=False),
+    Column("origin", Text, nullable=False),  # init, join, renew
+    Column("invitation", Text, nullable=False),
+    Column("key_digest", Text, nullable=False),  # of its public key
+    Column("pem", Text, nullable=False),
+    Column("revoked_at", Float),
+    Column("revoked_by", Text, nullable=False),
+    Index("ix_certificate_name", "role", "name"),
+)

@@ -14,6 +14,7 @@ from .common import ago, client, grants, lines_of_input, output_option, print_js
 from .nodes_top import nodes_top
 from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
 from .start_times import preview_command, promised, starts_about
+from .trust import nodes_invitations, nodes_invite, nodes_uninvite
 
 _MOST_RUNNING = 20
 # Ways of giving GPUs to containers (docs/gpus.md), as people read them.
@@ -298,6 +299,8 @@ _node_action(
 
 
 nodes.add_command(nodes_top)
+for _command in (nodes_invite, nodes_invitations, nodes_uninvite):
+    nodes.add_command(_command)
 
 
 @click.group(invoke_without_command=True)

@@ -27,7 +27,7 @@ HABITS: Final = {
     **dict.fromkeys(("sacct", "sshare", "sreport", "accounting", "stats"), "usage"),
     **dict.fromkeys(("log", "output", "cat"), "logs ID"),
     **dict.fromkeys(("tail", "attach", "follow"), "logs -f ID"),
-    **dict.fromkeys(("start", "serve-all", "init", "daemon"), "up"),
+    **dict.fromkeys(("start", "serve-all", "daemon"), "up"),
     **dict.fromkeys(("restart", "rerun", "resubmit", "requeue"), "retry ID"),
     **dict.fromkeys(("pause", "suspend"), "hold ID"),
     **dict.fromkeys(("resume", "unhold", "continue"), "release ID"),

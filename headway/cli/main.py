@@ -27,6 +27,8 @@ COMPLETE_VARIABLE = "_HEADWAY_COMPLETE"  # set by a shell that asks for completi
 _COMMANDS = {
     # name: (module, attribute, one line of help); without a module, the command is one of a service
     "up": (".up", "up", "Start all of Headway on this machine."),
+    "init": (".init", "init", "Set up a cluster of several machines, on its first one."),
+    "join": (".join", "join", "Bring this machine into a cluster."),
     "serve": (".serve", "serve", "Run one service."),
     "login": (".session", "login", "Sign in to a server and remember it."),
     "logout": (".session", "logout", "Forget the server's token."),
@@ -58,6 +60,7 @@ _COMMANDS = {
     "gpu": (".gpu", "gpu", "Hold GPUs of this machine for a program that you start on it."),
     "gpus": (".gpus", "gpus", "Show who holds each GPU, and what is free."),
     "nodes": (".cluster", "nodes", "Show machines; close them for new work (admins)."),
+    "certs": (".trust", "certs", "Certificates of the services: list and revoke them (admins)."),
     "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),
     "accounts": (".accounts", "accounts", "Make, change, disable and remove accounts (admins)."),
     "users": (".cluster", "users", "The former name of `accounts`."),
@@ -73,7 +76,7 @@ _COMMANDS = {
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
 # These run code of the server's part, which a laptop with the client alone lacks.
-_OF_THE_SERVER = frozenset({"up", "serve", "prepare-mount", "simulate", "config"})
+_OF_THE_SERVER = frozenset({"up", "init", "join", "serve", "prepare-mount", "simulate", "config"})
 
 
 class _LazyGroup(click.Group):

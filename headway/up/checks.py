@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ..config import HeadwayConfig, LoadedConfig
 from ..config.checks import is_public
+from ..doctor.network import can_bind
 from ..errors import ConfigInvalid, Unavailable
 from ..model.limits import reserve_leaves_none
 
@@ -19,20 +20,6 @@ from ..model.limits import reserve_leaves_none
 _FIRST_ROW = 7_000
 _LAST_ROW = 9_990
 _DEFAULT_SOCKET = "/var/run/docker.sock"
-
-
-def can_bind(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-            # Binding alone succeeds beside a listener that lets its address be reused.
-            probe.listen(1)
-        except OSError:
-            return False
-    return True
 
 
 def port_is_free(host: str, port: int) -> None:

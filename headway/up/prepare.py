@@ -20,6 +20,7 @@ from typing import Any
 
 from ..config import HeadwayConfig, load
 from ..config.values import split_address
+from ..doctor.network import can_bind
 from ..errors import ConfigInvalid
 from ..mount import prepare_local, read_marker
 from . import checks
@@ -241,7 +242,7 @@ def _free_ports(config: HeadwayConfig, *, metrics: bool) -> dict[str, str]:
                 taken.append((key, "127.0.0.1"))
             continue
         host, port = split_address(address)
-        if port in avoid or not checks.can_bind(host, port):
+        if port in avoid or not can_bind(host, port):
             taken.append((key, host))
         avoid.add(port)
     ports = checks.free_ports(len(taken), avoid)

@@ -24,7 +24,14 @@ from ..uploads import tus
 log = get_logger(__name__)
 
 API = "/api/v1"
-_OPEN = frozenset({("POST", f"{API}/session"), ("GET", f"{API}/openapi.json"), ("HEAD", f"{API}/openapi.json")})
+_OPEN = frozenset(
+    {
+        ("POST", f"{API}/session"),
+        ("POST", f"{API}/join"),
+        ("GET", f"{API}/openapi.json"),
+        ("HEAD", f"{API}/openapi.json"),
+    }
+)
 
 # Browsers load scripts and styles from this server only, so that text which looks like markup stays text.
 _CONTENT_POLICY = (

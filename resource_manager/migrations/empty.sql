@@ -1,4 +1,4 @@
--- Revision 0002, written by scripts/render_tables.
+-- Revision 0003, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -41,4 +41,34 @@ CREATE TABLE usage_block (
 
 CREATE INDEX ix_usage_block_until_at ON usage_block (span_s, until_at);
 
-INSERT INTO alembic_version (version_num) VALUES ('0002');
+CREATE TABLE invitation (
+	id TEXT NOT NULL,
+	"key" BLOB NOT NULL,
+	role TEXT NOT NULL,
+	name TEXT NOT NULL,
+	"by" TEXT NOT NULL,
+	made_at FLOAT NOT NULL,
+	until_at FLOAT NOT NULL,
+	used_at FLOAT,
+	serial TEXT NOT NULL,
+	PRIMARY KEY (id)
+);
+
+CREATE TABLE certificate (
+	serial TEXT NOT NULL,
+	role TEXT NOT NULL,
+	name TEXT NOT NULL,
+	from_at FLOAT NOT NULL,
+	until_at FLOAT NOT NULL,
+	origin TEXT NOT NULL,
+	invitation TEXT NOT NULL,
+	key_digest TEXT NOT NULL,
+	pem TEXT NOT NULL,
+	revoked_at FLOAT,
+	revoked_by TEXT NOT NULL,
+	PRIMARY KEY (serial)
+);
+
+CREATE INDEX ix_certificate_name ON certificate (role, name);
+
+INSERT INTO alembic_version (version_num) VALUES ('0003');

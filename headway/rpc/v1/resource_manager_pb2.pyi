@@ -376,3 +376,151 @@ class NodesChanged(_message.Message):
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     removed: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, reset: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Invitation(_message.Message):
+    __slots__ = ("id", "role", "name", "by", "made_at", "until_at", "used_at", "used_as")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    MADE_AT_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_FIELD_NUMBER: _ClassVar[int]
+    USED_AT_FIELD_NUMBER: _ClassVar[int]
+    USED_AS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    role: str
+    name: str
+    by: str
+    made_at: float
+    until_at: float
+    used_at: float
+    used_as: str
+    def __init__(self, id: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., by: _Optional[str] = ..., made_at: _Optional[float] = ..., until_at: _Optional[float] = ..., used_at: _Optional[float] = ..., used_as: _Optional[str] = ...) -> None: ...
+
+class InviteRequest(_message.Message):
+    __slots__ = ("role", "name", "for_s", "by")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FOR_S_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    name: str
+    for_s: float
+    by: str
+    def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., for_s: _Optional[float] = ..., by: _Optional[str] = ...) -> None: ...
+
+class InviteReply(_message.Message):
+    __slots__ = ("invitation", "token")
+    INVITATION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    invitation: Invitation
+    token: str
+    def __init__(self, invitation: _Optional[_Union[Invitation, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
+
+class ListInvitationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListInvitationsReply(_message.Message):
+    __slots__ = ("invitations",)
+    INVITATIONS_FIELD_NUMBER: _ClassVar[int]
+    invitations: _containers.RepeatedCompositeFieldContainer[Invitation]
+    def __init__(self, invitations: _Optional[_Iterable[_Union[Invitation, _Mapping]]] = ...) -> None: ...
+
+class DeleteInvitationRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class DeleteInvitationReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EnrollRequest(_message.Message):
+    __slots__ = ("cluster", "token_id", "csr", "nonce", "at", "version", "name", "renew", "look", "proof", "host")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    CSR_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RENEW_FIELD_NUMBER: _ClassVar[int]
+    LOOK_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    token_id: str
+    csr: str
+    nonce: str
+    at: float
+    version: str
+    name: str
+    renew: bool
+    look: bool
+    proof: str
+    host: str
+    def __init__(self, cluster: _Optional[str] = ..., token_id: _Optional[str] = ..., csr: _Optional[str] = ..., nonce: _Optional[str] = ..., at: _Optional[float] = ..., version: _Optional[str] = ..., name: _Optional[str] = ..., renew: _Optional[bool] = ..., look: _Optional[bool] = ..., proof: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
+
+class EnrollReply(_message.Message):
+    __slots__ = ("certificate", "ca", "settings", "version", "proof")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    CA_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    certificate: str
+    ca: str
+    settings: str
+    version: str
+    proof: str
+    def __init__(self, certificate: _Optional[str] = ..., ca: _Optional[str] = ..., settings: _Optional[str] = ..., version: _Optional[str] = ..., proof: _Optional[str] = ...) -> None: ...
+
+class Certificate(_message.Message):
+    __slots__ = ("serial", "role", "name", "from_at", "until_at", "origin", "invitation", "revoked_at", "revoked_by")
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FROM_AT_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INVITATION_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_BY_FIELD_NUMBER: _ClassVar[int]
+    serial: str
+    role: str
+    name: str
+    from_at: float
+    until_at: float
+    origin: str
+    invitation: str
+    revoked_at: float
+    revoked_by: str
+    def __init__(self, serial: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., from_at: _Optional[float] = ..., until_at: _Optional[float] = ..., origin: _Optional[str] = ..., invitation: _Optional[str] = ..., revoked_at: _Optional[float] = ..., revoked_by: _Optional[str] = ...) -> None: ...
+
+class ListCertificatesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListCertificatesReply(_message.Message):
+    __slots__ = ("certificates",)
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    certificates: _containers.RepeatedCompositeFieldContainer[Certificate]
+    def __init__(self, certificates: _Optional[_Iterable[_Union[Certificate, _Mapping]]] = ...) -> None: ...
+
+class RevokeCertificatesRequest(_message.Message):
+    __slots__ = ("which", "by")
+    WHICH_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    which: str
+    by: str
+    def __init__(self, which: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class RevokeCertificatesReply(_message.Message):
+    __slots__ = ("certificates", "cordoned")
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    CORDONED_FIELD_NUMBER: _ClassVar[int]
+    certificates: _containers.RepeatedCompositeFieldContainer[Certificate]
+    cordoned: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, certificates: _Optional[_Iterable[_Union[Certificate, _Mapping]]] = ..., cordoned: _Optional[_Iterable[str]] = ...) -> None: ...

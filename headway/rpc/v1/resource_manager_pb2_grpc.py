@@ -85,6 +85,36 @@ class ResourceManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.WatchNodesRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.NodesChanged.FromString,
                 _registered_method=True)
+        self.Invite = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/Invite',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.InviteRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.InviteReply.FromString,
+                _registered_method=True)
+        self.ListInvitations = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/ListInvitations',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListInvitationsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListInvitationsReply.FromString,
+                _registered_method=True)
+        self.DeleteInvitation = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/DeleteInvitation',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.DeleteInvitationRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.DeleteInvitationReply.FromString,
+                _registered_method=True)
+        self.Enroll = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/Enroll',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.EnrollRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.EnrollReply.FromString,
+                _registered_method=True)
+        self.ListCertificates = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/ListCertificates',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListCertificatesRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListCertificatesReply.FromString,
+                _registered_method=True)
+        self.RevokeCertificates = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/RevokeCertificates',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RevokeCertificatesRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RevokeCertificatesReply.FromString,
+                _registered_method=True)
 
 
 class ResourceManagerServicer:
@@ -157,6 +187,45 @@ class ResourceManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Invite(self, request, context):
+        """A token by which one machine joins, once. Its text is answered here and kept nowhere.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInvitations(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteInvitation(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Enroll(self, request, context):
+        """A machine with a token joins. The same request again is answered with the same certificate.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCertificates(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeCertificates(self, request, context):
+        """From now on these certificates count no more; their node gets no new work.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ResourceManagerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -209,6 +278,36 @@ def add_ResourceManagerServicer_to_server(servicer, server):
                     servicer.WatchNodes,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.WatchNodesRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.NodesChanged.SerializeToString,
+            ),
+            'Invite': grpc.unary_unary_rpc_method_handler(
+                    servicer.Invite,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.InviteRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.InviteReply.SerializeToString,
+            ),
+            'ListInvitations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInvitations,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListInvitationsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListInvitationsReply.SerializeToString,
+            ),
+            'DeleteInvitation': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteInvitation,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.DeleteInvitationRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.DeleteInvitationReply.SerializeToString,
+            ),
+            'Enroll': grpc.unary_unary_rpc_method_handler(
+                    servicer.Enroll,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.EnrollRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.EnrollReply.SerializeToString,
+            ),
+            'ListCertificates': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCertificates,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListCertificatesRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListCertificatesReply.SerializeToString,
+            ),
+            'RevokeCertificates': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeCertificates,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RevokeCertificatesRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RevokeCertificatesReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -482,6 +581,168 @@ class ResourceManager:
             '/headway.rpc.v1.ResourceManager/WatchNodes',
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.WatchNodesRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.NodesChanged.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Invite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/Invite',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.InviteRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.InviteReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInvitations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/ListInvitations',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListInvitationsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListInvitationsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteInvitation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/DeleteInvitation',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.DeleteInvitationRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.DeleteInvitationReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Enroll(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/Enroll',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.EnrollRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.EnrollReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCertificates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/ListCertificates',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListCertificatesRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ListCertificatesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeCertificates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/RevokeCertificates',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RevokeCertificatesRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.RevokeCertificatesReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1620,6 +1620,110 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Invitations
+         * @description Tokens of the last weeks, the newest first, without their values.
+         */
+        get: operations["list_invitations"];
+        put?: never;
+        /**
+         * Create Invitation
+         * @description Makes a token by which one machine joins, once. The answer is the only place where it is ever shown.
+         */
+        post: operations["create_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Invitation
+         * @description Nobody joins by it any more. Deleting one that is gone already is harmless.
+         */
+        delete: operations["delete_invitation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join
+         * @description For `headway join`: a machine proves that it has a token, and gets its certificate. Needs no sign-in.
+         */
+        post: operations["join"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Certificates
+         * @description Certificates of all services, of those that expired only those of the last weeks.
+         */
+        get: operations["list_certificates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/certificates/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke Certificates
+         * @description These certificates count no more, from now on and for good. Their nodes get no new work.
+         */
+        post: operations["revoke_certificates"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1943,6 +2047,65 @@ export interface components {
              * @description why it takes no new work now; empty: it does
              */
             closed: string;
+        };
+        /** Certificate */
+        Certificate: {
+            /**
+             * Serial
+             * @description hex
+             */
+            serial: string;
+            /** Role */
+            role: string;
+            /** Name */
+            name: string;
+            /** Valid From At */
+            valid_from_at: number;
+            /** Expires At */
+            expires_at: number;
+            /**
+             * Origin
+             * @description `init`, `join` or `renew`
+             */
+            origin: string;
+            /**
+             * Invitation
+             * @description id of the token by which it came; empty: by none
+             */
+            invitation: string;
+            /**
+             * Revoked At
+             * @description null: it was not revoked
+             */
+            revoked_at: number | null;
+            /** Revoked By */
+            revoked_by: string;
+        };
+        /** CertificateList */
+        CertificateList: {
+            /** Certificates */
+            certificates: components["schemas"]["Certificate"][];
+        };
+        /** CertificatesRevoke */
+        CertificatesRevoke: {
+            /**
+             * Which
+             * @description a serial, a node's name (all of its certificates), or a manager's role
+             */
+            which: string;
+        };
+        /** CertificatesRevoked */
+        CertificatesRevoked: {
+            /**
+             * Certificates
+             * @description those that count no more
+             */
+            certificates: components["schemas"]["Certificate"][];
+            /**
+             * Cordoned
+             * @description nodes that get no new work from now on
+             */
+            cordoned: string[];
         };
         /** CodeAnswer */
         CodeAnswer: {
@@ -2915,6 +3078,102 @@ export interface components {
              */
             live_jobs: string[];
         };
+        /**
+         * Invitation
+         * @description A token by which one machine joins, without its value.
+         */
+        Invitation: {
+            /** Id */
+            id: string;
+            /** Role */
+            role: string;
+            /**
+             * Name
+             * @description of the node; empty: the machine says it
+             */
+            name: string;
+            /**
+             * By
+             * @description who made it
+             */
+            by: string;
+            /** Made At */
+            made_at: number;
+            /** Expires At */
+            expires_at: number;
+            /**
+             * Used At
+             * @description null: not yet
+             */
+            used_at: number | null;
+            /**
+             * Used As
+             * @description the name under which a machine joined by it; empty: none did
+             */
+            used_as: string;
+        };
+        /** InvitationCreate */
+        InvitationCreate: {
+            /**
+             * Role
+             * @description what the machine will run
+             * @default worker
+             * @enum {string}
+             */
+            role: "worker" | "job_manager" | "task_manager";
+            /**
+             * Name
+             * @description of the node, for a worker; empty: the machine says it
+             * @default
+             */
+            name: string;
+            /**
+             * Expires In S
+             * @default 3600
+             */
+            expires_in_s: number;
+        };
+        /** InvitationCreated */
+        InvitationCreated: {
+            /** Id */
+            id: string;
+            /** Role */
+            role: string;
+            /**
+             * Name
+             * @description of the node; empty: the machine says it
+             */
+            name: string;
+            /**
+             * By
+             * @description who made it
+             */
+            by: string;
+            /** Made At */
+            made_at: number;
+            /** Expires At */
+            expires_at: number;
+            /**
+             * Used At
+             * @description null: not yet
+             */
+            used_at: number | null;
+            /**
+             * Used As
+             * @description the name under which a machine joined by it; empty: none did
+             */
+            used_as: string;
+            /**
+             * Token
+             * @description for `headway join`; never shown again
+             */
+            token: string;
+        };
+        /** InvitationList */
+        InvitationList: {
+            /** Invitations */
+            invitations: components["schemas"]["Invitation"][];
+        };
         /** Job */
         Job: {
             /** Id */
@@ -3567,6 +3826,90 @@ export interface components {
              * @description false: more may come
              */
             ended: boolean;
+        };
+        /**
+         * MachineJoin
+         * @description What a machine sends (ADR 59). No secret is in it: `proof` is a code over all the rest, made with the token.
+         */
+        MachineJoin: {
+            /** Cluster */
+            cluster: string;
+            /** Token Id */
+            token_id: string;
+            /**
+             * Csr
+             * @description PEM; only its public key counts
+             */
+            csr: string;
+            /**
+             * Nonce
+             * @description new for every request
+             */
+            nonce: string;
+            /**
+             * At
+             * @description the machine's own clock
+             */
+            at: number;
+            /**
+             * Version
+             * @description of Headway on the machine
+             */
+            version: string;
+            /**
+             * Name
+             * @description the node's name that a person gave it
+             * @default
+             */
+            name: string;
+            /**
+             * Host
+             * @description its name where nobody gave one
+             * @default
+             */
+            host: string;
+            /**
+             * Renew
+             * @description it was this node before
+             * @default false
+             */
+            renew: boolean;
+            /**
+             * Look
+             * @description only say whether it could join; nothing changes
+             * @default false
+             */
+            look: boolean;
+            /** Proof */
+            proof: string;
+        };
+        /**
+         * MachineJoined
+         * @description `proof` is a code over all the rest and the request: so the machine knows who answered.
+         */
+        MachineJoined: {
+            /**
+             * Certificate
+             * @description PEM; empty after a look
+             */
+            certificate: string;
+            /**
+             * Ca
+             * @description PEM: whom to believe
+             */
+            ca: string;
+            /**
+             * Settings
+             * @description JSON: role, name, the cluster's clock, and the keys that its headway.toml needs
+             */
+            settings: string;
+            /**
+             * Version
+             * @description of Headway in the cluster
+             */
+            version: string;
+            /** Proof */
+            proof: string;
         };
         /**
          * Missing
@@ -9414,6 +9757,192 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GpuHold"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_invitations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_invitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationCreated"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_invitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    join: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MachineJoin"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MachineJoined"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_certificates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CertificateList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_certificates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CertificatesRevoke"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CertificatesRevoked"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
