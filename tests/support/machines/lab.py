@@ -158,6 +158,10 @@ class Lab:
             engine.start()
         self.start_service(name)
 
+    def start_database(self) -> None:
+        """Starts PostgreSQL after it was killed."""
+        self.postgres.start()
+
     def slow_starts(self, name: str, on: bool) -> None:
         """Whether an engine takes a second to note that it has started a program."""
         marker = self.machines[name].folder / "slow"
