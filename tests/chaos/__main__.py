@@ -1,4 +1,4 @@
-"""The chaos run as a command: `python -m tests.chaos --seed 7 --minutes 15`. Needs root and the real parts of tests/run."""
+"""The chaos run as a command: `python -m tests.chaos --seed 7 --minutes 15`. Needs root and the parts of tests/run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+
+from tests.support.machines.lab import a_lab
 
 from .run import Outcome, run
 from .schedule import Schedule, draw, read
@@ -44,7 +46,9 @@ def _tell(schedule: Schedule, outcome: Outcome, kept: Path) -> None:
         print(f"seed {schedule.seed}: all is as it has to be", flush=True)
     else:
         print((kept / "journal").read_text("utf-8"))
-        print(f"seed {schedule.seed}: broken. Again: python -m tests.chaos --replay {kept / 'schedule.json'}", flush=True)
+        print(
+            f"seed {schedule.seed}: broken. Again: python -m tests.chaos --replay {kept / 'schedule.json'}", flush=True
+        )
 
 
 def main() -> int:
@@ -63,9 +67,12 @@ def main() -> int:
     broken = 0
     for schedule in schedules:
         kept = options.keep / str(schedule.seed)
-        print(f"seed {schedule.seed}, {schedule.seconds:g} s, {len(schedule.faults)} faults; kept in {kept}", flush=True)
+        print(
+            f"seed {schedule.seed}, {schedule.seconds:g} s, {len(schedule.faults)} faults; kept in {kept}", flush=True
+        )
         folder = Path(tempfile.mkdtemp(prefix="ch", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
-        outcome = run(schedule, folder, kept, aloud=options.aloud)
+        with a_lab(folder) as lab:
+            outcome = run(schedule, lab, kept, aloud=options.aloud)
         _tell(schedule, outcome, kept)
         broken += not outcome.good
     return 1 if broken else 0

@@ -6,8 +6,8 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .facts import Attempt, Facts, Job, Line, Submit, Task
-from .workload import SCRIPTED_LINES, LINE_BYTES, JobPlan, TaskPlan
+from .facts import Attempt, Facts, Line, Task
+from .workload import LINE_BYTES, SCRIPTED_LINES, JobPlan, TaskPlan
 
 Plans = Sequence[JobPlan]
 
@@ -62,7 +62,8 @@ def _states(plans: Plans, facts: Facts, _: frozenset[str]) -> Iterator[str]:
             wanted = _wanted(plan, tasks, cancel)
             state = tasks[plan.name].state
             if state not in wanted:
-                yield f"{job.name}/{plan.name}: it is {state}, and has to be {' or '.join(sorted(wanted))}{_tries(tasks[plan.name])}"
+                told = f"it is {state}, and has to be {' or '.join(sorted(wanted))}{_tries(tasks[plan.name])}"
+                yield f"{job.name}/{plan.name}: {told}"
         wanted = _rolled_up([task.state for task in job.tasks], cancel)
         if job.state not in wanted:
             yield f"{job.name}: it is {job.state}, and has to be {' or '.join(sorted(wanted))}"
@@ -107,7 +108,7 @@ def _witness(plans: Plans, facts: Facts, scripted: frozenset[str]) -> Iterator[s
         lines = facts.witness.get(task.name, ())
         known = {attempt.number: attempt for attempt in task.attempts}
         yield from _at_once(task, lines)
-        for number, of_attempt in _by_attempt(lines).items():
+        for number in _by_attempt(lines):
             if number not in known:
                 yield f"{task.name}: attempt {number} ran, and nobody knows of it{_tries(task)}"
         for attempt in task.attempts:
@@ -181,7 +182,9 @@ def _logs(plans: Plans, facts: Facts, scripted: frozenset[str]) -> Iterator[str]
     for plan, task in _pairs(plans, facts):
         for attempt, stream in itertools.product(task.attempts, ("stdout", "stderr")):
             log = facts.logs.get((task.name, attempt.number, stream))
-            who = f"{task.name}: {stream} of attempt {attempt.number} on {attempt.node} ({attempt.state} {attempt.word})"
+            who = (
+                f"{task.name}: {stream} of attempt {attempt.number} on {attempt.node} ({attempt.state} {attempt.word})"
+            )
             by_itself = attempt.word == "exited"
             if log is None or log.missing:
                 if by_itself:

@@ -1,4 +1,4 @@
-"""Runs a schedule on a lab: submits and cancels jobs, lets faults begin and end, and starts again what ends by itself."""
+"""Runs a schedule on a lab: submits, cancels, lets faults begin and end, and starts again what ends by itself."""
 
 from __future__ import annotations
 

@@ -28,9 +28,10 @@ def collect(lab: Lab, conductor: Conductor, left: Sequence[str]) -> Facts:
     return Facts(
         jobs=jobs,
         submits=[
-            Submit(name, sent.job_id, sent.plan.sure, sent.cancel, sent.refused) for name, sent in conductor.sent.items()
+            Submit(name, sent.job_id, sent.plan.sure, sent.cancel, sent.refused)
+            for name, sent in conductor.sent.items()
         ],
-        witness={file.name: _lines(file) for file in sorted(lab.witness.iterdir())},
+        witness={file.name: _lines(file) for file in sorted(lab.witness.glob("j*"))},
         home=_home(lab, planned),
         logs=dict(_logs(client, jobs, planned)),
         booked=conductor.booked,
@@ -71,7 +72,9 @@ def left_over(lab: Lab) -> list[str]:
 def differences(lab: Lab) -> Iterator[str]:
     """How JobManager's and TaskManager's databases differ, in words."""
     jobs = _rows(lab, "job_manager", "SELECT job_id, name, state, attempt FROM task")
-    tasks = {(job, name): rest for job, name, *rest in _rows(lab, "task_manager", "SELECT job_id, name, state FROM tasks")}
+    tasks = {
+        (job, name): rest for job, name, *rest in _rows(lab, "task_manager", "SELECT job_id, name, state FROM tasks")
+    }
     for job, name, state, attempt in jobs:
         there = tasks.pop((job, name), None)
         if there is not None and there[0] != state:
@@ -86,7 +89,7 @@ def differences(lab: Lab) -> Iterator[str]:
 
 
 def _rows(lab: Lab, service: str, query: str) -> list[tuple[Any, ...]]:
-    with psycopg.connect(lab.databases[service]) as connection:
+    with psycopg.connect(lab.databases[service], options=f"-csearch_path={service}") as connection:
         return list(connection.execute(query.encode()))
 
 
@@ -138,7 +141,10 @@ def _logs(
             for attempt in task.attempts:
                 for stream in _STREAMS:
                     printed = planned[task.name].printed(stream, scripted=attempt.node == SCRIPTED)
-                    yield (task.name, attempt.number, stream), _log(client, job.id, task.name, attempt.number, stream, printed)
+                    yield (
+                        (task.name, attempt.number, stream),
+                        _log(client, job.id, task.name, attempt.number, stream, printed),
+                    )
 
 
 def _log(client: Client, job: str, task: str, attempt: int, stream: str, printed: bytes) -> Log:

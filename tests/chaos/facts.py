@@ -73,7 +73,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that was collected. Keys are names of tasks, which are unique in a run; a log's key has attempt and stream."""
+    """All that was collected. Keys are names of tasks, unique in a run; a log's key has attempt and stream, too."""
 
     jobs: Sequence[Job]
     submits: Sequence[Submit]

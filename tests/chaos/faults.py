@@ -1,4 +1,4 @@
-"""The faults of a chaos run, as data. Each names the parts that it holds, so that no two strike the same part at once."""
+"""The faults of a chaos run, as data. Each names the parts that it holds: no two strike the same part at once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def _cut(lab: Lab, fault: Fault) -> None:
 
 
 def _slow(lab: Lab, fault: Fault) -> None:
-    lab.machines[fault.where].line.slow(kbit=500 + fault.detail * 10, delay_ms=fault.detail, loss_percent=fault.detail // 30)
+    lab.machines[fault.where].line.slow(
+        kbit=500 + fault.detail * 10, delay_ms=fault.detail, loss_percent=fault.detail // 30
+    )
 
 
 def _heal(lab: Lab, fault: Fault) -> None:

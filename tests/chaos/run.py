@@ -1,4 +1,4 @@
-"""One chaos run: a lab, the schedule, the settling, the facts, the findings."""
+"""One chaos run on a lab: the schedule, the settling, the facts, the findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.client import NoService, Refused
-from tests.support.machines.lab import SCRIPTED, Lab, a_lab
+from tests.support.machines.lab import SCRIPTED, Lab
 
 from .checks import findings
 from .conductor import Conductor
@@ -37,23 +37,21 @@ class Outcome:
         return not self.findings and not self.problems
 
 
-def run(schedule: Schedule, folder: Path, kept: Path, *, aloud: bool = False) -> Outcome:
-    """Runs it on a lab in ``folder``, which must have a short path. What tells of it is kept in ``kept``: schedule,
-    journal, logs."""
+def run(schedule: Schedule, lab: Lab, kept: Path, *, aloud: bool = False) -> Outcome:
+    """Runs it. What tells of it is kept in ``kept``: schedule, journal, logs."""
     kept.mkdir(parents=True, exist_ok=True)
     schedule.write(kept / "schedule.json")
     (kept / "journal").unlink(missing_ok=True)
     journal = Journal(kept / "journal", aloud=aloud)
-    with a_lab(folder) as lab:
-        conductor = Conductor(lab, schedule, journal, key=f"{schedule.seed}-{time.time_ns()}")
-        try:
-            conductor.run()
-            return _outcome(lab, conductor, journal)
-        finally:
-            for name in ALL:
-                shutil.copy(lab.machines[name].log("headway"), kept / f"{name}.log")
-            shutil.copytree(lab.witness, kept / "witness", dirs_exist_ok=True)
-            journal.close()
+    conductor = Conductor(lab, schedule, journal, key=f"{schedule.seed}-{time.time_ns()}")
+    try:
+        conductor.run()
+        return _outcome(lab, conductor, journal)
+    finally:
+        for name in ALL:
+            shutil.copy(lab.machines[name].log("headway"), kept / f"{name}.log")
+        shutil.copytree(lab.witness, kept / "witness", dirs_exist_ok=True)
+        journal.close()
 
 
 def _outcome(lab: Lab, conductor: Conductor, journal: Journal) -> Outcome:
@@ -75,7 +73,8 @@ def _outcome(lab: Lab, conductor: Conductor, journal: Journal) -> Outcome:
     attempts = [attempt for job in facts.jobs for task in job.tasks for attempt in task.attempts]
     counted = (
         f"{len(conductor.schedule.faults)} faults, {len(facts.jobs)} jobs, {len(attempts)} attempts, "
-        f"{sum(a.state == 'LOST' for a in attempts)} of them lost, {sum(map(len, facts.witness.values()))} lines of witnesses"
+        f"{sum(a.state == 'LOST' for a in attempts)} of them lost, "
+        f"{sum(map(len, facts.witness.values()))} lines of witnesses"
     )
     for one in found:
         journal.note("finding", text=one)

@@ -33,7 +33,10 @@ class Schedule:
 def draw(seed: int, seconds: float) -> Schedule:
     """The run of a seed: the same seed and length make the same run."""
     return Schedule(
-        seed, seconds, draw_jobs(random.Random(f"jobs {seed}"), seconds), _draw_faults(random.Random(f"faults {seed}"), seconds)
+        seed,
+        seconds,
+        draw_jobs(random.Random(f"jobs {seed}"), seconds),
+        _draw_faults(random.Random(f"faults {seed}"), seconds),
     )
 
 

@@ -18,7 +18,7 @@ Kind = Literal["well", "fails", "late"]
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """One task: what it does, and so how it has to end. ``name`` is unique in the run, ``mark`` stands in its output."""
+    """One task: what it does, and so how it has to end. ``name`` is unique in the run; its output holds ``mark``."""
 
     name: str
     kind: Kind
@@ -74,7 +74,9 @@ class JobPlan:
 
     def file(self, image: str) -> bytes:
         """It as a job file."""
-        return json.dumps({"version": 1, "name": self.name, "tasks": [task.field(image) for task in self.tasks]}).encode()
+        return json.dumps(
+            {"version": 1, "name": self.name, "tasks": [task.field(image) for task in self.tasks]}
+        ).encode()
 
 
 def draw_jobs(dice: random.Random, seconds: float) -> tuple[JobPlan, ...]:

@@ -68,8 +68,8 @@ for word in "$@"; do
     before=$word
 done
 case " $* " in *" create "*)
-    sed -i 's|"mounts":\\[|"mounts":[{{"destination":"/witness","type":"bind","source":"{witness}","options":["bind","rw"]}},|' \\
-        "$bundle/config.json";;
+    mount='{{"destination":"/witness","type":"bind","source":"{witness}","options":["bind","rw"]}}'
+    sed -i 's|"mounts":\\[|&'"$mount,|" "$bundle/config.json";;
 esac
 runc "$@"
 rc=$?
@@ -216,7 +216,9 @@ class Lab:
         def open_nodes() -> bool:
             found = self.client.nodes()
             bad = {node["id"]: (node["health"], [c["word"] for c in node["conditions"]]) for node in found}
-            good = {n["id"] for n in found if n["health"] == "READY" and not any(c["blocks_work"] for c in n["conditions"])}
+            good = {
+                n["id"] for n in found if n["health"] == "READY" and not any(c["blocks_work"] for c in n["conditions"])
+            }
             assert good == set(WORKERS), bad
             return True
 

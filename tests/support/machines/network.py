@@ -104,7 +104,7 @@ class Line:
         self._namespace.run("ip", "link", "set", "eth0", "down")
 
     def slow(self, *, kbit: int, delay_ms: int, loss_percent: int) -> None:
-        """Makes it slow and lossy both ways. A kernel without netem has the rate and the loss, and delays by queueing."""
+        """Makes it slow and lossy. A kernel without netem has the rate and the loss, and delays by queueing."""
         done = self._namespace.run(
             *("tc", "qdisc", "replace", "dev", "eth0", "root", "netem"),
             *("delay", f"{delay_ms}ms", f"{delay_ms // 3}ms", "rate", f"{kbit}kbit", "limit", "2000"),
