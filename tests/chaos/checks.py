@@ -217,9 +217,10 @@ def _homes(plans: Plans, facts: Facts, scripted: frozenset[str]) -> Iterator[str
 
 
 def _left(_: Plans, facts: Facts, __: frozenset[str]) -> Iterator[str]:
-    """Nothing is left over, and the databases agree."""
+    """Nothing is left over, the databases agree, and no service met an error that it did not expect."""
     yield from facts.left
     yield from facts.differences
+    yield from facts.tracebacks
 
 
 def _pairs(plans: Plans, facts: Facts) -> Iterator[tuple[TaskPlan, Task]]:

@@ -15,6 +15,7 @@ from tests.support.machines.lab import GPUS, SCRIPTED, WORKERS, Lab
 
 from .conductor import Conductor
 from .facts import Attempt, Facts, Job, Line, Log, Submit, Task
+from .faults import ALL
 from .workload import TaskPlan
 
 _STREAMS = ("stdout", "stderr")
@@ -38,7 +39,28 @@ def collect(lab: Lab, conductor: Conductor, left: Sequence[str]) -> Facts:
         gpus=dict.fromkeys(WORKERS, GPUS),
         left=left,
         differences=list(differences(lab)),
+        tracebacks=[f"{name}: {told}" for name in ALL for told in tracebacks(lab.log(name))],
     )
+
+
+def tracebacks(log: str) -> list[str]:
+    """The last line of each chain of tracebacks in a log, with the log's line before it."""
+    found: list[str] = []
+    before = last = ""
+    inside = False
+    for line in log.splitlines():
+        logged = line[:4].isdecimal() and line[4:5] == "-"
+        if line.startswith("Traceback "):
+            inside = True
+        elif inside and line and not line.startswith((" ", "The above exception", "During handling")):
+            if logged:
+                found.append(f"{before} | {last}")
+                inside = False
+            else:
+                last = line[:300]
+        if logged:
+            before = line[:200]
+    return [*found, f"{before} | {last}"] if inside else found
 
 
 def not_ended(lab: Lab) -> list[str]:

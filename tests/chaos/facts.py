@@ -84,3 +84,4 @@ class Facts:
     gpus: Mapping[str, int]  # there are so many on each node
     left: Sequence[str]  # what is still there, in words
     differences: Sequence[str]  # between the databases, in words
+    tracebacks: Sequence[str] = ()  # in the services' logs, in words

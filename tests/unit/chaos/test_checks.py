@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.checks import findings
+from tests.chaos.evidence import tracebacks
 from tests.chaos.facts import Attempt, Facts, Job, Line, Log, Submit, Task
 from tests.chaos.workload import JobPlan, TaskPlan
 
@@ -243,7 +244,34 @@ class TestLogsAndHomes:
 
 
 def test_what_is_left_and_what_differs_is_told() -> None:
-    assert found(some_facts(left=["a container"], differences=["a state"])) == ["a container", "a state"]
+    facts = some_facts(left=["a container"], differences=["a state"], tracebacks=["a KeyError"])
+    assert found(facts) == ["a container", "a state", "a KeyError"]
+
+
+def test_tracebacks_of_a_log_are_told_each_with_what_was_logged_before() -> None:
+    log = """2026-11-30 01:00:00.000 info    service.ready
+2026-11-30 01:00:01.000 error   rpc.failed method=X
+Traceback (most recent call last):
+  File "a.py", line 1, in f
+    g()
+psycopg.errors.ConnectionTimeout: connection timeout expired
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "b.py", line 2, in g
+KeyError: 'a'
+2026-11-30 01:00:02.000 info    goes.on
+2026-11-30 01:00:03.000 error   service.crashed
+Traceback (most recent call last):
+  File "c.py", line 3, in h
+ValueError: b
+"""
+    assert tracebacks(log) == [
+        "2026-11-30 01:00:01.000 error   rpc.failed method=X | KeyError: 'a'",
+        "2026-11-30 01:00:03.000 error   service.crashed | ValueError: b",
+    ]
+    assert tracebacks("2026-11-30 01:00:00.000 info    service.ready\n") == []
 
 
 def _logs_of_a(number: int) -> Mapping[tuple[str, int, str], Log]:
