@@ -21,11 +21,6 @@ def processes(name: str) -> set[int]:
     return found
 
 
-def below(name: str) -> list[Path]:
-    """The folders of the group and of those in it, in every hierarchy."""
-    return _groups(name)
-
-
 def remove(name: str, *, within_s: float = 10) -> None:
     """Kill what is in the group and remove it."""
     give_up_at = time.monotonic() + within_s

@@ -263,7 +263,7 @@ class Lab:
 
     def _start_engine(self, name: str) -> None:
         machine = self.machines[name]
-        folder = machine.folder / "d"
+        folder = machine.folder / f"d{name}"  # its control group is named after it
         text = _RUNTIME.format(witness=self.witness, starts=machine.folder / "starts", slow=machine.folder / "slow")
         engine = Engine(folder, runtime=text, network=machine.network.descriptor)
         self.engines[name] = engine
