@@ -9,5 +9,7 @@ journal.py    what was done, line by line
 conductor.py  the run: submits, strikes, heals
 evidence.py   what is collected from outside after the run
 checks.py     what the evidence proves. Pure
+reaper.py     takes down what a killed run leaves
+lost.py       a machine that is lost while it runs a task
 run.py        all of it, one after the other
 """

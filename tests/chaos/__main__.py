@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support.machines.lab import a_lab
 
+from .reaper import watched
 from .run import Outcome, run
 from .schedule import Schedule, draw, read
 
@@ -71,7 +72,7 @@ def main() -> int:
             f"seed {schedule.seed}, {schedule.seconds:g} s, {len(schedule.faults)} faults; kept in {kept}", flush=True
         )
         folder = Path(tempfile.mkdtemp(prefix="ch", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
-        with a_lab(folder) as lab:
+        with watched(os.environ["HEADWAY_TESTS_RUN"], folder), a_lab(folder) as lab:
             outcome = run(schedule, lab, kept, aloud=options.aloud)
         _tell(schedule, outcome, kept)
         broken += not outcome.good
