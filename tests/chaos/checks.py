@@ -156,7 +156,7 @@ def _by_attempt(lines: Sequence[Line]) -> dict[int, list[Line]]:
     return dict(by)
 
 
-def _gpus(plans: Plans, facts: Facts, _: frozenset[str]) -> Iterator[str]:
+def _gpus(plans: Plans, facts: Facts, scripted: frozenset[str]) -> Iterator[str]:
     """No GPU had two programs at a time, each program had as many as it asked for, and none was booked twice."""
     spans: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     planned = {task.name: task for plan in plans for task in plan.tasks}

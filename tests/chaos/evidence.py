@@ -80,10 +80,10 @@ def left_over(lab: Lab) -> list[str]:
         folder = lab.machines[node].folder / "worker"
         inside = [path for path in mounts.mounted_below(folder) if path != folder]
         left += [f"{path} is still mounted on {node}" for path in inside]
-    for node in lab.client.nodes():
-        booked = node.get("booked") or {}
+    for shown in lab.client.nodes():
+        booked = shown.get("booked") or {}
         if booked.get("tasks") or booked.get("gpus") or booked.get("cpus"):
-            left.append(f"{node['id']} is still booked: {booked}")
+            left.append(f"{shown['id']} is still booked: {booked}")
     queue = lab.client.queue()
     if queue["total_running"] or queue["entries"]:
         left.append(f"the queue still has {queue['total_running']} running and {len(queue['entries'])} waiting tasks")
