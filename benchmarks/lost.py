@@ -34,7 +34,9 @@ def lost() -> Iterator[Figure]:
                     losses.append(loss)
             all_losses += losses
             elsewhere = max(loss.elsewhere_after_s for loss in losses)
-            note = f"old one gone {min(loss.apart_s for loss in losses):.1f} s before, at least; {rounds} times"
+            placed = max(loss.placed_after_s for loss in losses)
+            gone = min(loss.apart_s for loss in losses)
+            note = f"placed after {placed:.1f} s; old one gone {gone:.1f} s before, at least; {rounds} times"
             yield Figure(f"machine lost, {way}: runs elsewhere", elsewhere, "s", lease_s + _MORE_S, note=note)
     at_once = sum(loss.apart_s <= 0 for loss in all_losses)
     yield Figure(f"machine lost: of {len(all_losses)} tasks, ran twice at once", at_once, "tasks", 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ class Loss:
     lost_at_ns: int
     first: tuple[Line, ...]  # of the attempt on the lost machine
     second: tuple[Line, ...]
+    placed_after_s: float  # from the loss until TaskManager placed the second one; the rest is its start
 
     @property
     def first_ended_at_ns(self) -> int:
@@ -85,11 +87,12 @@ def lost_machine(lab: Lab, way: str, name: str) -> Iterator[Loss]:
     client.node_action(second, "uncordon")
     # Some heartbeats: its lease counts by now.
     soon(lambda: len(_lines(file, 1)) > 25, within_s=_WITHIN_S, every_s=0.1, what="it runs for a while")
-    lost_at = boot_ns()
+    lost_at, lost_wall_s = boot_ns(), time.time()
     WAYS[way].lose(lab, first)
     try:
         soon(lambda: len(_lines(file, 2)) > 2, within_s=_WITHIN_S, every_s=0.1, what="it runs elsewhere")
-        yield Loss(lost_at, tuple(_lines(file, 1)), tuple(_lines(file, 2)))
+        placed_at = client.job(job)["tasks"][0]["attempts"][1]["placed_at"]
+        yield Loss(lost_at, tuple(_lines(file, 1)), tuple(_lines(file, 2)), placed_at - lost_wall_s)
     finally:
         WAYS[way].find(lab, first)
         client.act("cancel", job)
