@@ -20,6 +20,7 @@ from . import (
     images_in_the_way,
     interleavings,
     listing,
+    lost,
     partitions,
     plots,
     promises,
@@ -59,13 +60,14 @@ ALL = {
     "tabs": tabs.tabs,
     "plots": plots.plots,
     "interleavings": interleavings.interleavings,
+    "lost": lost.lost,
     "deaths": deaths.deaths,
     "fuzz": fuzz.fuzz,
     "images_in_the_way": images_in_the_way.images_in_the_way,
     "partitions": partitions.partitions,
     "promises": promises.promises,
 }
-NEED_ROOT = {"start", "homes", "ahead", "many", "images", "deaths", "images_in_the_way", "partitions"}
+NEED_ROOT = {"start", "homes", "ahead", "many", "images", "deaths", "images_in_the_way", "lost", "partitions"}
 # They take long, and measure no time: only by name.
 BY_NAME = {"deaths", "fuzz", "images_in_the_way", "interleavings", "partitions", "promises"}
 

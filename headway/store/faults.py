@@ -73,7 +73,8 @@ def _of_driver(
     # 08 connection, 53 resources, 57P shutdown, 40 serialisation and deadlock, 25006 a standby.
     if disconnected or state[:2] in ("08", "53", "40") or state[:3] == "57P" or state == "25006":
         return StoreUnavailable(f"{place} does not answer: {_first_line(orig)}")
-    if not state and type(orig).__name__ in ("OperationalError", "InterfaceError"):
+    # By its ancestors, too: a server that hangs makes one of the driver's own kinds, such as ConnectionTimeout.
+    if not state and {kind.__name__ for kind in type(orig).__mro__} & {"OperationalError", "InterfaceError"}:
         return StoreUnavailable(f"{place} does not answer: {_first_line(orig)}")
     return None
 

@@ -33,6 +33,7 @@ from headway.trust.identity import MANAGERS, Role
 from . import mounts
 from .certificates import CertificateMaker, trust_files
 from .ports import free_ports
+from .settings_file import write_settings
 from .waiting import soon
 
 # Leases and health by the second, so that a test needs not wait for what takes minutes elsewhere.
@@ -85,7 +86,7 @@ class Cluster:
             **self.settings,
         }
         (self.folder / "state").mkdir(exist_ok=True)
-        self._write(self.folder / "headway.toml", self._common)
+        write_settings(self.folder / "headway.toml", self._common)
         self._worker_ports = dict(zip(self.workers, workers, strict=True))
         for node, port in zip(self.workers, workers, strict=True):
             own = {
@@ -97,7 +98,7 @@ class Cluster:
             if self.tls:
                 own["cluster.trust_dir"] = str(self.trust(node).folder)
             (self.folder / "workers" / node).mkdir(parents=True, exist_ok=True)
-            self._write(self.folder / f"{node}.toml", {**self._common, **own, **self.worker_settings.get(node, {})})
+            write_settings(self.folder / f"{node}.toml", {**self._common, **own, **self.worker_settings.get(node, {})})
         from headway.mount import prepare_local
 
         prepare_local(self.mount, "headway")
@@ -119,14 +120,6 @@ class Cluster:
     def trust(self, node: str = "") -> TrustFiles:
         """Where the certificates of a node's machine lie; without a name those of the managers' machine."""
         return trust_files(self.folder / "trust" / (node or "managers"))
-
-    @staticmethod
-    def _write(path: Path, values: Mapping[str, Any]) -> None:
-        sections: dict[str, list[str]] = {}
-        for key, value in values.items():
-            section, _, name = key.rpartition(".")
-            sections.setdefault(section, []).append(f"{name} = {_toml(value)}")
-        path.write_text("".join(f"[{name}]\n" + "\n".join(lines) + "\n\n" for name, lines in sections.items()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -253,18 +246,6 @@ class Cluster:
             timeout=100,
             check=False,
         )
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    import json
-
-    return json.dumps(str(value), ensure_ascii=False)
 
 
 @contextmanager

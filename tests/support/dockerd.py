@@ -48,6 +48,8 @@ class Engine:
     Args:
         live_restore: False: the engine ends its containers when it stops, as Docker does by default.
         slow_start_s: seconds by which its runtime ends later than it has started a program.
+        runtime: the text of a program that stands for ``runc`` and calls it.
+        network: a descriptor of a network namespace to be in; it stays the caller's.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Engine:
         gpu_hook: bool = True,
         live_restore: bool = True,
         slow_start_s: float = 0.0,
+        runtime: str = "",
+        network: int = -1,
         options: Sequence[str] = (),
     ) -> None:
         self.folder = folder
@@ -70,15 +74,16 @@ class Engine:
         self._paused = False
         self._closed = False
         folder.mkdir(parents=True, exist_ok=True)
-        if slow_start_s:
-            runtime = folder / "slow-runc"
-            runtime.write_text(_SLOW_RUNTIME.format(slow_s=slow_start_s))
-            runtime.chmod(0o755)
-            self._options += [f"--add-runtime=slow={runtime}", "--default-runtime=slow"]
+        runtime = runtime or (_SLOW_RUNTIME.format(slow_s=slow_start_s) if slow_start_s else "")
+        if runtime:
+            program = folder / "other-runc"
+            program.write_text(runtime)
+            program.chmod(0o755)
+            self._options += [f"--add-runtime=other={program}", "--default-runtime=other"]
         self._path = _SBIN
         if gpu_hook:
             self._path = f"{self._make_gpu_hook()}:{_SBIN}"
-        self._network = new_network_namespace()
+        self._network = new_network_namespace() if network < 0 else os.dup(network)
         self._containerd: subprocess.Popen[bytes] | None = None
         self.start_containerd()
 
@@ -129,6 +134,21 @@ class Engine:
         self._dockerd.wait()
         self._dockerd = None
         self._paused = False
+
+    def power_off(self) -> None:
+        """End engine, containerd, shims and containers at once, as a machine without power does."""
+        for pid in (*self._pids(), *cgroups.processes(self.cgroup), *processes.naming(str(self.folder))):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in (self._dockerd, self._containerd):
+            if process is not None:
+                process.wait()
+        self._dockerd = self._containerd = None
+        self._paused = False
+        cgroups.remove(self.cgroup)
+
+    def _pids(self) -> list[int]:
+        return [process.pid for process in (self._dockerd, self._containerd) if process is not None]
 
     def kill9_containerd(self) -> None:
         """End containerd at once; shims and containers go on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import pwd
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 import psycopg
 
+from tests.support import processes
 from tests.support.ports import free_port
 from tests.support.waiting import soon
 
@@ -33,9 +35,12 @@ class Postgres:
     ``nobody``. Durability is on, as in production: what tests see of commits is what users get.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, enter: Sequence[str] = (), address: str = "127.0.0.1") -> None:
+        """``enter``: words before the server's command, which bring it into a network where it has this address."""
         self.folder = folder
         self.port = free_port()
+        self._enter = list(enter)
+        self._address = address
         self._bin = bin_dir()
         self._names = itertools.count(1)
         self._as: list[str] = []
@@ -52,13 +57,16 @@ class Postgres:
             os.chown(folder, account.pw_uid, account.pw_gid)
             _let_through(folder)
         self._run(["initdb", "--pgdata", str(folder / "data"), "--username=headway", "--auth=trust", "--encoding=UTF8"])
+        if address != "127.0.0.1":
+            with (folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write("host all all samenet trust\n")
         self._server: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Postgres:
         """Start the server and wait until it takes connections."""
         log = (self.folder / "server.log").open("ab")
         settings = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": self._address,
             "port": self.port,
             "unix_socket_directories": self.folder,
             "shared_buffers": "32MB",
@@ -67,7 +75,7 @@ class Postgres:
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         with log:
             self._server = subprocess.Popen(
-                [*self._as, str(self._bin / "postgres"), "-D", str(self.folder / "data"), *options],
+                [*self._enter, *self._as, str(self._bin / "postgres"), "-D", str(self.folder / "data"), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -83,6 +91,20 @@ class Postgres:
         os.killpg(self._server.pid, signal.SIGKILL)
         self._server.wait()
         self._server = None
+
+    def pause(self) -> None:
+        """Make the server hang, and all that it does for others."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Undo :meth:`pause`."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._server is not None, "the server is not running"
+        for pid in (self._server.pid, *processes.children(self._server.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def stop(self) -> None:
         """End the server and every connection to it."""
@@ -107,7 +129,7 @@ class Postgres:
 
     def tcp_url(self, database: str = "postgres") -> str:
         """The same over TCP, in the form people write: postgresql://user@host:port/name."""
-        return f"postgresql://headway@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://headway@{self._address}:{self.port}/{database}"
 
     def new_database(self) -> str:
         """A new empty database; its name."""

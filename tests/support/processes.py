@@ -19,3 +19,19 @@ def naming(text: str) -> list[int]:
         except OSError:
             continue  # it ended meanwhile
     return found
+
+
+def children(parent: int) -> list[int]:
+    """The pids of a process's children."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # Its name, in brackets, may hold anything.
+            _, _, after = (entry / "stat").read_text("utf-8", "replace").rpartition(")")
+        except OSError:
+            continue  # it ended meanwhile
+        if int(after.split()[1]) == parent:
+            found.append(int(entry.name))
+    return found

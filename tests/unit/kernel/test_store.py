@@ -269,6 +269,12 @@ def test_what_is_worth_waiting_for(said: str, final: bool) -> None:
     assert isinstance(caught.value, StoreRefused) is final
 
 
+def test_a_server_that_hangs_is_worth_waiting_for() -> None:
+    """The driver has an error of its own kind for it. It ended services at their start, with a traceback."""
+    with pytest.raises(StoreUnavailable, match="connection timeout expired"), translated("the database", None):
+        raise OperationalError("", {}, psycopg.errors.ConnectionTimeout("connection timeout expired"))
+
+
 # -- SQLite alone ------------------------------------------------------------------------------------
 
 
