@@ -15,7 +15,7 @@ A task may start elsewhere only after its old container must have ended. So ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headway.ids import AttemptId, NodeId
@@ -102,15 +102,28 @@ def expired_attempts(
     settings: LeaseSettings,
 ) -> list[AttemptId]:
     """The attempts whose containers must have ended by themselves: their tasks may start elsewhere."""
+    return [live.attempt for live, end_s in _ends(attempts, nodes, started_s, settings) if now_s > end_s]
+
+
+def next_end_s(
+    attempts: Iterable[AttemptLease],
+    nodes: dict[NodeId, NodeLease],
+    *,
+    started_s: float,
+    settings: LeaseSettings,
+) -> float | None:
+    """When the next of them will have expired if no heartbeat comes, by the boot clock; None: never."""
+    return min([end_s for _, end_s in _ends(attempts, nodes, started_s, settings)], default=None)
+
+
+def _ends(
+    attempts: Iterable[AttemptLease], nodes: dict[NodeId, NodeLease], started_s: float, settings: LeaseSettings
+) -> Iterator[tuple[AttemptLease, float]]:
     bound_s = settings.lease_s + settings.margin_s
-    lost = []
     for live in attempts:
         node = nodes.get(live.node_id)
-        if node is None or node.suspended:
-            continue
-        if now_s - max(node.last_heartbeat_s, live.launched_s, started_s) > bound_s:
-            lost.append(live.attempt)
-    return lost
+        if node is not None and not node.suspended:
+            yield live, max(node.last_heartbeat_s, live.launched_s, started_s) + bound_s
 
 
 def is_silent(lease: NodeLease | None, *, started_s: float, now_s: float, settings: LeaseSettings) -> bool:

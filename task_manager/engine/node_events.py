@@ -19,6 +19,8 @@ from .turn import LIVE_BEFORE_START, Turn
 
 log = get_logger(__name__)
 
+_BEHIND_S = 0.01  # a lease is over behind its end, not at it
+
 
 def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
     """Takes nodes from ResourceManager. Attempts on a node that left the list go on: only their lease can end them."""
@@ -82,6 +84,9 @@ def on_time_passed(turn: Turn) -> None:
     ):
         attempt = state.attempts[attempt_id.task]
         turn.lose_attempt(attempt, f"{attempt.node_id} was silent for longer than Headway waits.")
+    # Not only at the next tick: the tasks of a lost machine wait for this moment.
+    end_s = leases.next_end_s(live, state.leases, started_s=state.started_s, settings=settings.leases)
+    state.lease_end_s = None if end_s is None or end_s <= state.mono else end_s + _BEHIND_S
     for attempt in list(state.attempts.values()):
         if attempt.state in LIVE_BEFORE_START and _started_too_late(state, attempt, settings):
             turn.request_stop(attempt, "platform")

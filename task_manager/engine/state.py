@@ -73,6 +73,7 @@ class EngineState:
         self.plan: Plan | None = None  # of the last pass, for pages
         self.seen: Seen | None = None  # what the last pass saw; None: there was none since the start
         self.planned_s = -math.inf  # boot clock: when that was
+        self.lease_end_s: float | None = None  # boot clock: when the next silent node's attempts are lost
         self.next_pass_s: float | None = None  # boot clock: when the next pass is due even if nothing happens
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
@@ -261,6 +262,8 @@ class EngineState:
         times = [unfit.until_s for unfit in self.unfit.values()]
         if self.next_pass_s is not None:
             times.append(self.next_pass_s)
+        if self.lease_end_s is not None:
+            times.append(self.lease_end_s)
         if self._paused:
             times.append(self._paused[0][0])
         return min(times, default=None)

@@ -23,6 +23,7 @@ from tests.support.waiting import soon
 
 pytestmark = pytest.mark.slow
 
+
 @dataclass
 class Machines:
     """What stands for two machines: a state folder, a configuration and a folder of units each."""

@@ -9,7 +9,7 @@ import pytest
 
 from headway.ids import AttemptId, NodeId
 from task_manager.engine.events import StopPlanned, TimePassed
-from task_manager.engine.leases import AttemptLease, LeaseSettings, NodeLease, expired_attempts
+from task_manager.engine.leases import AttemptLease, LeaseSettings, NodeLease, expired_attempts, next_end_s
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager, tid
 
@@ -93,3 +93,31 @@ async def test_a_planned_stop_is_on_disk_before_a_worker_is_told(rig: TaskManage
         await rig.beat("n1")
     await rig.engine.submit(StopPlanned())
     assert rig.engine.state.leases[N1].suspended
+
+
+async def test_a_lost_machines_tasks_wait_for_the_end_of_its_lease_and_no_longer(rig: TaskManagerRig) -> None:
+    """Within lease + 2 s they run elsewhere: ticks of two seconds came on top of the margin."""
+    await rig.nodes(a_node("n1"), a_node("n2"))
+    await rig.enqueue(a_task())
+    attempt = rig.only_attempt(tid("t"))
+    here = rig.engine.state.attempts[tid("t")].node_id
+    other = "n2" if here == "n1" else "n1"
+    leases = rig.engine.settings.leases
+    for _ in range(3):
+        await rig.beat(here)
+    for _ in range(int(leases.lease_s // 10)):
+        await rig.advance(10, beats=(other,))
+    end_s = next_end_s(
+        [AttemptLease(attempt, here, rig.engine.state.tracking[tid("t")].launched_s)],
+        rig.engine.state.leases,
+        started_s=rig.engine.state.started_s,
+        settings=leases,
+    )
+    assert end_s is not None
+    assert rig.engine.state.attempts[tid("t")].id == attempt
+    await rig.clock.advance(end_s - rig.clock.monotonic() - 0.1)
+    await rig.settle()
+    assert rig.engine.state.attempts[tid("t")].id == attempt, "not before"
+    await rig.clock.advance(0.2)
+    await rig.settle()
+    assert rig.engine.state.attempts[tid("t")].node_id == other, "no tick came in between"
