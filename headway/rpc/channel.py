@@ -24,6 +24,7 @@ from ..backoff import Backoff
 from ..clock import Clock, SystemClock
 from ..errors import HeadwayError, Unavailable
 from ..logs import get_logger
+from . import versions
 from .errors_map import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, REQUEST_ID_KEY, TOKEN_KEY, from_rpc_error
 
 log = get_logger(__name__)
@@ -57,7 +58,7 @@ class Peer:
     def __init__(self, name: str, address: str, *, token: str, clock: Clock | None = None) -> None:
         self.name = name
         self.address = address
-        self._metadata = ((TOKEN_KEY, token),)
+        self._metadata = ((TOKEN_KEY, token), (versions.VERSION_KEY, versions.MINE))
         self._clock: Clock = clock or SystemClock()
         self._channel: grpc.aio.Channel | None = None
 
