@@ -46,6 +46,6 @@ def versions_talk(mine: str, theirs: str) -> bool:
 def apart(service: str, mine: str, theirs: str) -> str:
     """The sentence for a caller of the version ``theirs`` that ``service`` refuses."""
     return (
-        f"{service} is Headway {mine}, and it was called by Headway {theirs[:64]}: only versions next to each other talk. "
-        "Upgrade the older one, by one minor version at a time."
+        f"{service} is Headway {mine}, and it was called by Headway {theirs[:64]}: only versions next to each other "
+        "talk. Upgrade the older one, by one minor version at a time."
     )
