@@ -129,7 +129,8 @@ def refuse_foreign(manifest: Manifest, cluster: str, heads: Mapping[str, list[st
         if one.revision not in heads[one.service]:
             raise BackupInvalid(
                 f"Headway {manifest.version[:64]} made this backup, which is newer than this one ({mine}): its "
-                f"database of {one.service} has the revision {one.revision[:16]}. Install that version, and restore with it."
+                f"database of {one.service} has the revision {one.revision[:16]}. Install that version, and restore "
+                "with it."
             )
 
 

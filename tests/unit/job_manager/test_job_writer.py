@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, event, insert
+from sqlalchemy import Connection, event, insert
 
 from headway.errors import Conflict, StoreUnavailable
 from headway.ids import JobId, new_job_id
@@ -27,17 +27,18 @@ from job_manager.servicer import JobManagerService
 from job_manager.tables import job as job_table
 from job_manager.tables import metadata
 from tests.support.clock import FakeClock
+from tests.support.databases import engine_of
 from tests.unit.job_manager.rig import JobManagerRig, a_rig
 
 
 @pytest.fixture
-async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
+async def rig(tmp_path: Path, clock: FakeClock, both_databases: None) -> AsyncIterator[JobManagerRig]:
     async with a_rig(tmp_path, clock) as one:
         yield one
 
 
 async def test_tables_and_migrations_agree(tmp_path: Path, rig: JobManagerRig) -> None:
-    assert differences(create_engine(f"sqlite:///{tmp_path}/jobs.db"), "job_manager", metadata) == []
+    assert differences(engine_of(tmp_path / "jobs.db", "job_manager"), "job_manager", metadata) == []
 
 
 class Crash(Exception):
