@@ -110,7 +110,8 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
     )
     service.on_stop(services.close)
     parts = assemble(service, db, services, settings, clock, config.cluster.name, uids=_uids(config), metrics=metrics)
-    parts.readiness.restored = _restored(config.cluster.state_dir, clock)
+    parts.readiness.restored = lost = _restored(config.cluster.state_dir, clock)
+    parts.cluster.notices = [lost] if lost else []
     hub, accounts = parts.hub, parts.accounts
 
     async def load_accounts() -> None:
@@ -336,7 +337,7 @@ def _restored(state_dir: str, clock: Clock) -> str:
         return ""
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(note.made_at))
     log.warning("cluster.restored", made_at=note.made_at, jobs=note.count, reason=note.sentence(made))
-    return note.sentence(made)
+    return note.sentence(made, ids=False)
 
 
 async def _warn_of_unknown(names: Iterable[str], accounts: Accounts) -> None:

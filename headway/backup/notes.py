@@ -26,13 +26,14 @@ class RestoreNote:
     came_later: tuple[str, ...] = ()
     count: int = 0
 
-    def sentence(self, made: str) -> str:
-        """For people; ``made`` is the moment of the backup as they write it."""
+    def sentence(self, made: str, *, ids: bool = True) -> str:
+        """For people; ``made`` is the moment of the backup as they write it. Ids of jobs are for admins alone."""
         told = f"This cluster was restored from a backup of {made}: what was submitted or changed later is lost."
         if self.count:
-            more = f" and {self.count - len(self.came_later)} more" if self.count > len(self.came_later) else ""
             what = "1 job has its folder" if self.count == 1 else f"{self.count} jobs have their folders"
-            told += f" {what} on the shared mount and came after the backup: {', '.join(self.came_later)}{more}."
+            told += f" {what} on the shared mount and came after the backup"
+            more = f" and {self.count - len(self.came_later)} more" if self.count > len(self.came_later) else ""
+            told += f": {', '.join(self.came_later)}{more}." if ids else "."
         return told
 
 

@@ -43,7 +43,7 @@ def test_a_lost_cluster_goes_on_from_its_backup(tmp_path: Path, kind: str, reque
         server: Postgres = request.getfixturevalue("postgres")
         url = server.tcp_url(server.new_database())
         places = {f"{service}__database": url for service in SERVICES}
-    with a_cluster(tmp_path / "cluster", workers=2, **SETTINGS, **places) as cluster:
+    with a_cluster(tmp_path / "cluster", workers=2, **{**SETTINGS, "cluster__lease_s": 90}, **places) as cluster:
         client, config = cluster.client, str(cluster.folder / "headway.toml")
         backup = tmp_path / "backup.tar.zst"
         ended = submitted(client, 0, resources=GPU)
@@ -90,5 +90,8 @@ def test_a_lost_cluster_goes_on_from_its_backup(tmp_path: Path, kind: str, reque
         soon(lambda: client.queue()["total_running"] == 0, within_s=90, what="nothing runs for a job that is lost")
         told = httpx.get(f"{cluster.url}/readyz", timeout=5).json()
         assert told["ready"] is True
-        assert came_later[0] in told["conditions"]["restored"]
+        assert "restored from a backup" in told["conditions"]["restored"]
+        assert "came after the backup." in told["conditions"]["restored"], "strangers get no ids"
+        assert client._json("GET", "/nodes")["notices"] == [told["conditions"]["restored"]]
+        assert came_later[0] in cluster.log("httpserver")
         assert client.wait(submitted(client, 0), timeout_s=60)["state"] == "SUCCEEDED"

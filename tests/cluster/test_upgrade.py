@@ -86,8 +86,8 @@ def test_managers_two_versions_apart_do_not_lose_what_is_on_its_way(cluster: Clu
     job = submitted(client, 2, resources=SMALL)
     soon(lambda: bool(first_attempts(client, job)), within_s=40, what="it runs")
     upgrade(cluster, "task_manager", "0.3.0")
-    refusal = "job-manager is Headway 0.1.0, and it was called by Headway 0.3.0"
-    soon(lambda: refusal in cluster.log("task_manager"), within_s=40, what="TaskManager's log says why")
+    refusal = "task-manager is Headway 0.3.0, and it was called by Headway 0.1.0"
+    soon(lambda: all(refusal in cluster.log(name) for name in cluster.workers), within_s=40, what="Workers say why")
     assert client.job(job)["state"] not in TASK_ENDED
     upgrade(cluster, "task_manager", "0.2.0")
     cluster.wait_ready()

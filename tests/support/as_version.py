@@ -19,7 +19,11 @@ UNKNOWN_FIELD = b"\xf8\xf0\x04\x01"
 def pretend(version: str) -> None:
     """From here on this process is Headway of that version. Before anything of Headway is imported."""
     real = importlib.metadata.version
-    importlib.metadata.version = lambda name: version if name in ("headway", "headway-server") else real(name)
+
+    def told(distribution_name: str) -> str:
+        return version if distribution_name in ("headway", "headway-server") else real(distribution_name)
+
+    importlib.metadata.version = told
     _widen_requests()
     _widen_answers()
 
@@ -51,7 +55,7 @@ def _widen_answers() -> None:
         made = guarded(server, method, handler)
         return made._replace(response_serializer=_widened(made.response_serializer))
 
-    RpcServer._guarded = widened  # type: ignore[method-assign]
+    RpcServer._guarded = widened  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

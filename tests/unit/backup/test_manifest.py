@@ -78,4 +78,5 @@ def test_the_note_counts_what_came_later() -> None:
     many = RestoreNote(0.0, 1.0, ("j1", "j2"), 5).sentence("then")
     assert "5 jobs have their folders" in many
     assert many.endswith("j1, j2 and 3 more.")
+    assert "j1" not in RestoreNote(0.0, 1.0, ("j1", "j2"), 5).sentence("then", ids=False)
     assert "shared mount" not in RestoreNote(0.0, 1.0).sentence("then")
