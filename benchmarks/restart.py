@@ -13,7 +13,7 @@ from tests.support.waiting import soon
 from .measure import Figure, median
 
 TASKS = 10_000
-ROUNDS = 5
+ROUNDS = 3
 GOAL_S = 2.0
 _WORKERS, _SLOTS = 4, 8
 _RUN_S = 2.0
@@ -37,11 +37,11 @@ def restart() -> Iterator[Figure]:
                 alone.setdefault(name, []).append(_one_round(cluster, name, {}))
                 cluster.client.wait(job, timeout_s=120)
         _submit(cluster, TASKS, small)
-        soon(lambda: cluster.client.queue()["total_queued"] > TASKS * 0.9, within_s=120, what="all are queued")
+        soon(lambda: cluster.client.queue()["total_waiting"] > TASKS * 0.9, within_s=120, what="all are queued")
         for _ in range(ROUNDS):
             for name in _MANAGERS:
                 loaded.setdefault(name, []).append(_one_round(cluster, name, ready))
-        left = cluster.client.queue()["total_queued"]
+        left = cluster.client.queue()["total_waiting"]
     for name in _MANAGERS:
         yield Figure(
             f"restart of {name} with {TASKS} queued: next dispatch", max(loaded[name]), "s", GOAL_S,
