@@ -181,7 +181,8 @@ class NodeList(ApiResponse):
     gpus: GpuSummary
     missing: list[Missing] = Field(default_factory=list, description="what could not be had now: bookings are null")
     notices: list[str] = Field(
-        default_factory=list, description="about the whole cluster: that it was restored from a backup, and what is lost"
+        default_factory=list,
+        description="about the whole cluster: that it was restored from a backup, and what is lost",
     )
 
 

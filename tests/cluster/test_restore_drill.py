@@ -62,7 +62,8 @@ def test_a_lost_cluster_goes_on_from_its_backup(tmp_path: Path, kind: str, reque
         assert client.wait(came_later[0], timeout_s=60)["state"] == "SUCCEEDED"
         for job in ends_between:
             assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
-        reach(client, "RUNNING", came_later[1], starts_between)
+        for job in (came_later[1], starts_between):
+            soon(lambda job=job: bool(first_attempts(client, job)), within_s=60, what="it starts")  # type: ignore[misc]
         refused = cluster.headway("restore", str(backup), "--config", config, "--replace")
         assert refused.returncode == 4, "the cluster lives"
         assert b"Nothing was changed" in refused.stderr
