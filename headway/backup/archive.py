@@ -14,21 +14,21 @@ from typing import IO
 
 import zstandard
 
-from .manifest import MANIFEST, BackupInvalid, Manifest, Member, manifest_of
+from .manifest import MANIFEST, BackupInvalid, BackupMember, Manifest, manifest_of
 
 _CHUNK = 1 << 20
 _MOST_MANIFEST_BYTES = 16 << 20
 _LEVEL = 3
 
 
-def described(file: Path, path: str, key: str, *, below: str = "") -> Member:
+def described(file: Path, path: str, key: str, *, below: str = "") -> BackupMember:
     """A file on disk as the member ``path``."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
         size, mode = stream.tell(), os.fstat(stream.fileno()).st_mode & 0o777
-    return Member(path, size, digest.hexdigest(), mode, key, below)
+    return BackupMember(path, size, digest.hexdigest(), mode, key, below)
 
 
 def write(target: Path, manifest: Manifest, files: Sequence[Path]) -> None:
@@ -82,7 +82,7 @@ def read_manifest(archive: Path) -> Manifest:
         return _manifest(archive, tar)
 
 
-def verified(archive: Path, keep: Callable[[Member], bool]) -> tuple[Manifest, dict[str, bytes]]:
+def verified(archive: Path, keep: Callable[[BackupMember], bool]) -> tuple[Manifest, dict[str, bytes]]:
     """Reads the whole archive and compares each file with its digest; returns the content of those to ``keep``.
 
     Nothing is written.
@@ -158,8 +158,8 @@ def _manifest(archive: Path, tar: tarfile.TarFile) -> Manifest:
 
 
 def _members(
-    archive: Path, tar: tarfile.TarFile, wanted: dict[str, Member]
-) -> Iterator[tuple[tarfile.TarInfo, Member]]:
+    archive: Path, tar: tarfile.TarFile, wanted: dict[str, BackupMember]
+) -> Iterator[tuple[tarfile.TarInfo, BackupMember]]:
     while (entry := tar.next()) is not None:
         member = wanted.pop(entry.name, None)
         if member is None or not entry.isreg() or entry.size != member.bytes:
@@ -167,7 +167,9 @@ def _members(
         yield entry, member
 
 
-def _copy(archive: Path, tar: tarfile.TarFile, entry: tarfile.TarInfo, member: Member, sink: IO[bytes] | None) -> None:
+def _copy(
+    archive: Path, tar: tarfile.TarFile, entry: tarfile.TarInfo, member: BackupMember, sink: IO[bytes] | None
+) -> None:
     digest = hashlib.sha256()
     stream = tar.extractfile(entry)
     while stream is not None and (chunk := stream.read(_CHUNK)):

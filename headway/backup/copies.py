@@ -23,7 +23,7 @@ from .parts import DatabasePlace
 _HOURS_S = 24 * 3_600.0
 
 
-class ProgramFailed(HeadwayError):
+class PostgresProgramFailed(HeadwayError):
     """pg_dump or pg_restore did not do its work."""
 
     slug = "database-program-failed"
@@ -62,7 +62,7 @@ def dump_postgres(place: DatabasePlace, target: Path) -> str:
 
     Raises:
         ConfigInvalid: pg_dump is not here.
-        ProgramFailed: it failed; the sentence has what it said.
+        PostgresProgramFailed: it failed; the sentence has what it said.
     """
     revision = postgres_revision(place)
     _run(
@@ -78,7 +78,7 @@ def load_postgres(place: DatabasePlace, dump: Path) -> None:
 
     Raises:
         ConfigInvalid: pg_restore is not here.
-        ProgramFailed: it failed, and nothing is in the database.
+        PostgresProgramFailed: it failed, and nothing is in the database.
     """
     _run(place, "pg_restore", ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(dump)])
 
@@ -136,7 +136,7 @@ def _run(place: DatabasePlace, program: str, options: Sequence[str]) -> None:
     )
     if done.returncode:
         said = " ".join(done.stderr.split())[:500]
-        raise ProgramFailed(f"{program} failed for {place.shown}: {said or f'status {done.returncode}'}")
+        raise PostgresProgramFailed(f"{program} failed for {place.shown}: {said or f'status {done.returncode}'}")
 
 
 def connection(place: DatabasePlace) -> tuple[str, dict[str, str]]:

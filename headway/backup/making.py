@@ -15,7 +15,7 @@ from pathlib import Path
 from ..config import HeadwayConfig
 from ..errors import NotFound
 from . import archive, copies
-from .manifest import CONFIG, SQLITE, BackupInvalid, Manifest, Member, StoredDatabase
+from .manifest import CONFIG, SQLITE, BackupInvalid, BackupMember, Manifest, StoredDatabase
 from .parts import SERVICES, DatabasePlace, database_of, file_keys
 
 _STAGING = ".headway-backup.partial"
@@ -89,7 +89,9 @@ def _places(config: HeadwayConfig, services: Sequence[str]) -> list[DatabasePlac
     return found
 
 
-def _copied(places: Sequence[DatabasePlace], folder: Path) -> tuple[list[StoredDatabase], list[Member], list[Path]]:
+def _copied(
+    places: Sequence[DatabasePlace], folder: Path
+) -> tuple[list[StoredDatabase], list[BackupMember], list[Path]]:
     databases, members, files = [], [], []
     for place in places:
         at = time.time()

@@ -35,7 +35,7 @@ class RestoreRefused(HeadwayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BackupMember:
     """One file of the archive.
 
     ``key`` says what it is: the setting whose file it is, `database.SERVICE`, `config`, or `trust` with its path below
@@ -69,7 +69,7 @@ class Manifest:
     made_at: float
     mount: str
     databases: tuple[StoredDatabase, ...]
-    members: tuple[Member, ...]
+    members: tuple[BackupMember, ...]
     format: int = FORMAT
 
     @property
@@ -79,7 +79,7 @@ class Manifest:
     def database(self, service: str) -> StoredDatabase:
         return next(one for one in self.databases if one.service == service)
 
-    def member(self, key: str) -> Member | None:
+    def member(self, key: str) -> BackupMember | None:
         return next((one for one in self.members if one.key == key), None)
 
     def to_json(self) -> bytes:
@@ -103,7 +103,7 @@ def manifest_of(data: bytes) -> Manifest:
             "with it."
         )
     try:
-        members = tuple(Member(**one) for one in tree["members"])
+        members = tuple(BackupMember(**one) for one in tree["members"])
         databases = tuple(StoredDatabase(**one) for one in tree["databases"])
         rest = {key: tree[key] for key in ("cluster", "version", "made_at", "mount")}
     except (ValueError, KeyError, TypeError) as error:

@@ -24,7 +24,7 @@ from ..store.migrations import revisions
 from . import archive as archives
 from . import copies, lost, notes
 from .living import held, refuse_answering
-from .manifest import CONFIG, BackupInvalid, Manifest, Member, RestoreRefused, refuse_foreign
+from .manifest import CONFIG, BackupInvalid, BackupMember, Manifest, RestoreRefused, refuse_foreign
 from .parts import SERVICES, DatabasePlace, database_of, file_keys, named_in, trust_in
 
 _SMALL_BYTES = 1 << 20
@@ -42,7 +42,7 @@ class RestoreWishes:
 
 
 @dataclass(slots=True)
-class Plan:
+class RestorePlan:
     """What goes where. Made before anything changes."""
 
     manifest: Manifest
@@ -54,7 +54,9 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
 
 
-def restore(archive: Path, config_path: Path, wishes: RestoreWishes, version: str) -> tuple[Plan, notes.RestoreNote]:
+def restore(
+    archive: Path, config_path: Path, wishes: RestoreWishes, version: str
+) -> tuple[RestorePlan, notes.RestoreNote]:
     """Restores the services of a backup on this machine. Run again after it was killed, it goes on.
 
     Where ``config_path`` is not there, the configuration of the backup becomes it.
@@ -119,13 +121,13 @@ def _settings(config_path: Path, manifest: Manifest, small: Mapping[str, bytes])
     return _Settings(config, {**dict(file_keys(config)), **named}, trust)
 
 
-def _plan(manifest: Manifest, settings: _Settings, config_path: Path, wishes: RestoreWishes) -> Plan:
+def _plan(manifest: Manifest, settings: _Settings, config_path: Path, wishes: RestoreWishes) -> RestorePlan:
     config = settings.config
     services = wishes.services or manifest.services
     for service in services:
         if service not in manifest.services:
             raise BackupInvalid(f"The backup has no database of {service}; it has {', '.join(manifest.services)}.")
-    plan = Plan(manifest, config, Path(config.cluster.state_dir), [database_of(config, one) for one in services])
+    plan = RestorePlan(manifest, config, Path(config.cluster.state_dir), [database_of(config, one) for one in services])
     for member in manifest.members:
         target = _target(member, plan, settings, config_path)
         if target is not None and not _same(target, member):
@@ -143,7 +145,7 @@ def _plan(manifest: Manifest, settings: _Settings, config_path: Path, wishes: Re
     return plan
 
 
-def _target(member: Member, plan: Plan, settings: _Settings, config_path: Path) -> Path | None:
+def _target(member: BackupMember, plan: RestorePlan, settings: _Settings, config_path: Path) -> Path | None:
     if member.key.startswith("database."):
         place = next((one for one in plan.databases if one.service == member.key.partition(".")[2]), None)
         if place is None:
@@ -156,7 +158,7 @@ def _target(member: Member, plan: Plan, settings: _Settings, config_path: Path) 
     return Path(settings.files[member.key]) if member.key in settings.files else None
 
 
-def _same(target: Path, member: Member) -> bool:
+def _same(target: Path, member: BackupMember) -> bool:
     """Whether the file is there as it is in the backup: there is nothing to do."""
     try:
         if target.stat().st_size != member.bytes or member.key.startswith("database."):
@@ -166,7 +168,7 @@ def _same(target: Path, member: Member) -> bool:
         return False
 
 
-def _refuse_occupied(plan: Plan, wishes: RestoreWishes, *, going_on: bool) -> None:
+def _refuse_occupied(plan: RestorePlan, wishes: RestoreWishes, *, going_on: bool) -> None:
     there = list(map(str, plan.in_the_way))
     there += [
         place.shown for place in plan.databases if place.path is None and copies.postgres_revision(place) is not None
@@ -179,7 +181,7 @@ def _refuse_occupied(plan: Plan, wishes: RestoreWishes, *, going_on: bool) -> No
         )
 
 
-def _refuse_foreign_mount(plan: Plan) -> None:
+def _refuse_foreign_mount(plan: RestorePlan) -> None:
     mount, cluster = plan.config.cluster.mount, plan.config.cluster.name
     marker = read_marker(mount)
     if marker is None:
@@ -193,7 +195,7 @@ def _refuse_foreign_mount(plan: Plan) -> None:
         )
 
 
-def _refuse_little_room(plan: Plan) -> None:
+def _refuse_little_room(plan: RestorePlan) -> None:
     needed: dict[Path, int] = {}
     for member in plan.manifest.members:
         if member.path in plan.files:
@@ -213,7 +215,7 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _act(archive: Path, plan: Plan) -> None:
+def _act(archive: Path, plan: RestorePlan) -> None:
     owner = _owner(plan.state)
     _make(plan.state, owner)
     drafts = {}
@@ -288,7 +290,7 @@ def _make(folder: Path, owner: tuple[int, int] | None) -> None:
         shutil.chown(folder, *owner)
 
 
-def _look_back(plan: Plan) -> notes.RestoreNote:
+def _look_back(plan: RestorePlan) -> notes.RestoreNote:
     """Tells what is on the mount and not in the databases; the note is kept for HttpServer."""
     layout = Layout(plan.config.cluster.mount)
     later: list[str] = []

@@ -10,8 +10,8 @@ import pytest
 
 from headway.backup.manifest import (
     BackupInvalid,
+    BackupMember,
     Manifest,
-    Member,
     StoredDatabase,
     manifest_of,
     refuse_foreign,
@@ -25,7 +25,7 @@ ONE = Manifest(
     1_700_000_000.5,
     "/mnt/shared",
     (StoredDatabase("job_manager", "sqlite", "0002", 1_700_000_000.5),),
-    (Member("databases/job_manager.db", 12, "ab" * 32, 0o600, "database.job_manager"),),
+    (BackupMember("databases/job_manager.db", 12, "ab" * 32, 0o600, "database.job_manager"),),
 )
 
 
