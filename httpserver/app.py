@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from headway.backup.notes import read_note
 from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 from headway.lifecycle import Service
@@ -116,6 +118,8 @@ async def build(
     )
     service.on_stop(services.close)
     parts = assemble(service, db, services, settings, clock, config.cluster.name, uids=_uids(config), metrics=metrics)
+    parts.readiness.restored = lost = _restored(config.cluster.state_dir, clock)
+    parts.cluster.notices = [lost] if lost else []
     hub, accounts = parts.hub, parts.accounts
 
     async def load_accounts() -> None:
@@ -335,6 +339,16 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_keep_s=http.code_keep_s,
         event_days=config.retention.event_days,
     )
+
+
+def _restored(state_dir: str, clock: Clock) -> str:
+    """What a restore of the last days has lost; empty: there was none."""
+    note = read_note(state_dir, clock.now())
+    if note is None:
+        return ""
+    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(note.made_at))
+    log.warning("cluster.restored", made_at=note.made_at, jobs=note.count, reason=note.sentence(made))
+    return note.sentence(made, ids=False)
 
 
 async def _warn_of_unknown(names: Iterable[str], accounts: Accounts) -> None:

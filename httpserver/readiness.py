@@ -31,6 +31,7 @@ class Readiness:
         self._services = services
         self._mount = mount
         self._mount_rights = mount_rights
+        self.restored = ""  # what a restore has lost, for some days
 
     async def look(self) -> s.Ready:
         """Everything it needs, each with `ok` or a sentence."""
@@ -44,6 +45,8 @@ class Readiness:
         ready = not conditions and all(state == "ok" for state in services.values())
         if refused := self._mount_rights():
             conditions["mount_rights"] = refused  # it serves all the same: who has a home can work
+        if self.restored:
+            conditions["restored"] = self.restored  # so does a cluster that has lost some hours
         return s.Ready(ready=ready, services=services, conditions=conditions)
 
     async def _ask(self, remote: ServiceClient) -> str:

@@ -22,6 +22,7 @@ from playwright.sync_api import Browser
 from tests.support import images, shared_data
 from tests.support.browser import chromium
 from tests.support.clock import FakeClock
+from tests.support.databases import KINDS, postgresql_for_files
 from tests.support.dockerd import Engine, start_engine
 from tests.support.gluster import Gluster
 from tests.support.homes import why_no_homes
@@ -173,6 +174,16 @@ def postgres() -> Iterator[Postgres]:
 def postgres_url(postgres: Postgres) -> str:
     """The URL of a new, empty PostgreSQL database."""
     return postgres.url(postgres.new_database())
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both_databases(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs a module's tests on each kind of database. A rig that opens one must take this, too."""
+    if request.param == "sqlite":
+        yield
+        return
+    with postgresql_for_files(request.getfixturevalue("postgres")):
+        yield
 
 
 @pytest.fixture(scope="session")

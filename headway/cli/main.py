@@ -70,13 +70,15 @@ _COMMANDS = {
     "groups": (".market.groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".market.registry", "registry", "Credentials for image registries."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
+    "backup": ("..backup.command", "backup", "Copy the managers' state into one archive."),
+    "restore": ("..backup.command", "restore_command", "Bring the state in a backup back."),
     "completion": (".completion", "completion", "Print what a shell needs to complete commands and ids."),
     "help": (".completion", "help_", "Show the help of a command or a topic, such as `timeout`."),
     "simulate": ("", "simulate", "Run a trace under several policies of the queue, and compare."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
 # These run code of the server's part, which a laptop with the client alone lacks.
-_OF_THE_SERVER = frozenset({"up", "init", "join", "serve", "prepare-mount", "simulate", "config"})
+_OF_THE_SERVER = frozenset({"up", "init", "join", "serve", "prepare-mount", "simulate", "config", "backup", "restore"})
 
 
 class _LazyGroup(click.Group):

@@ -53,6 +53,8 @@ def run(service: str, config_path: Path | None) -> int:
 
     try:
         config = load(config_path or default_path()).config
+        # By name: a laptop with the client alone has no such room.
+        importlib.import_module("headway.backup.notes").refuse_unfinished(config.cluster.state_dir)
     except ConfigInvalid as error:
         notify_failure(error)
         raise

@@ -43,11 +43,14 @@ def load(
     path: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     overrides: Mapping[str, _Setting | Any] | None = None,
+    *,
+    text: str | None = None,
 ) -> LoadedConfig:
     """Loads and checks everything.
 
     `path` None means: defaults and environment only. `env` is `os.environ` unless given. `overrides` maps
     keys such as "httpserver.port" to values and wins over all. Relative paths in the file count from its folder.
+    `text` is taken for the file's content, where the file is yet to be written.
 
     Raises:
         ConfigInvalid: with every problem, each one sentence that names file or variable and key.
@@ -55,7 +58,7 @@ def load(
     settings: dict[str, _Setting] = {}
     found: list[tuple[str, Problem]] = []
     if path is not None:
-        settings |= _from_file(Path(path))
+        settings |= _from_file(Path(path), text)
     settings |= _from_environment(os.environ if env is None else env)
     for key, value in (overrides or {}).items():
         settings[key] = _Setting(value, "command line")
@@ -101,9 +104,9 @@ def flattened(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]
             yield f"{prefix}{name}", value
 
 
-def _from_file(path: Path) -> dict[str, _Setting]:
+def _from_file(path: Path, text: str | None) -> dict[str, _Setting]:
     try:
-        text = path.read_text("utf-8-sig")
+        text = path.read_text("utf-8-sig") if text is None else text
     except OSError as error:
         raise ConfigInvalid(f"{path} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

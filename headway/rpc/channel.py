@@ -25,6 +25,7 @@ from ..clock import Clock, SystemClock
 from ..errors import HeadwayError, Unavailable
 from ..logs import get_logger
 from ..trust.identity import Identity, Role
+from . import versions
 from .errors_map import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, REQUEST_ID_KEY, TOKEN_KEY, from_rpc_error
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Peer:
         self._whom = Identity(token.identity.cluster, role, node) if not isinstance(token, str) and role else None
         if self._certificates is not None and self._whom is None:
             raise ValueError(f"Nobody said which service {name} has to prove to be.")
-        self._metadata: tuple[tuple[str, str], ...] = ((TOKEN_KEY, token),) if isinstance(token, str) else ()
+        proof = ((TOKEN_KEY, token),) if isinstance(token, str) else ()
+        self._metadata: tuple[tuple[str, str], ...] = (*proof, (versions.VERSION_KEY, versions.MINE))
         self._clock: Clock = clock or SystemClock()
         self._channel: grpc.aio.Channel | None = None
 

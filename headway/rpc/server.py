@@ -31,6 +31,7 @@ from ..lifecycle import Service
 from ..logs import bound, get_logger
 from ..safe_text import valid_text
 from ..trust.caller import Caller, set_caller
+from . import versions
 from .errors_map import (
     MAX_MESSAGE_BYTES,
     MAX_METADATA_BYTES,
@@ -248,12 +249,14 @@ class RpcServer:
 
     def _admit(self, method: str, context: Any) -> tuple[str, Caller | None]:
         """Lets a call in or raises; returns its request id, if it has one, and who calls, if certificates say it."""
-        token, request_id = b"", ""
+        token, request_id, theirs = b"", "", versions.MINE
         for key, value in context.invocation_metadata() or ():
             if key == TOKEN_KEY:
                 token = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
             elif key == REQUEST_ID_KEY:
                 request_id = str(value)[:64]
+            elif key == versions.VERSION_KEY:
+                theirs = str(value)
         caller = None
         if self._certificates is not None:
             caller = self._certificates.admit(context.auth_context(), method, self._service.name)
@@ -263,6 +266,8 @@ class RpcServer:
                 f"{self._service.name} was called without this cluster's token: give every service the same "
                 "`cluster.token_file`."
             )
+        if theirs != versions.MINE and not versions.versions_talk(versions.MINE, theirs):
+            raise versions.VersionsApart(versions.apart(self._service.name, versions.MINE, theirs))
         if self._refusing:
             raise Stopping(f"{self._service.name} is stopping.")
         return request_id, caller

@@ -74,8 +74,6 @@ class Database:
         self._folder = os.path.dirname(self.path) or "." if self.path else None
         self._url = url
         self._lock_fd = -1
-        self._lock_connection: Connection | None = None
-        self._lock_in_doubt = False
         self._write_engine = _engine(url, room, size=1, writer=True)
         self._read_engine = _engine(url, room, size=_READERS, writer=False)
         self._write_thread = ThreadPoolExecutor(1, thread_name_prefix=f"{room}-writer")
@@ -150,9 +148,6 @@ class Database:
         self._read_threads.shutdown(wait=True)
         self._write_thread.submit(self._last_deferred)
         self._write_thread.shutdown(wait=True)
-        if self._lock_connection is not None:
-            with contextlib.suppress(Exception):
-                self._lock_connection.close()
         self._read_engine.dispose()
         # The last connection to close folds SQLite's WAL back into the file.
         self._write_engine.dispose()
@@ -236,9 +231,6 @@ class Database:
         self._writes -= 1
 
     def _transaction(self, work: Work[T]) -> T:
-        if self._lock_in_doubt:
-            with translated(self.place, self._folder):
-                self._lock_postgres()
         with self._deferred_lock:
             joined, self._deferred = self._deferred, []
         began_s = time.perf_counter()
@@ -251,8 +243,6 @@ class Database:
                     extra(conn)
                 commits_s = time.perf_counter()
         except BaseException as error:
-            # The lock was of a connection to a server that went away, and went with it.
-            self._lock_in_doubt = self._lock_connection is not None and isinstance(error, StoreUnavailable)
             if joined:
                 with self._deferred_lock:
                     self._deferred[:0] = joined
@@ -320,9 +310,10 @@ class Database:
     def _take_for_this_process(self) -> None:
         if self.path is not None:
             self._lock_file(self.path)
-        else:
-            with translated(self.place, None):
-                self._lock_postgres()
+            return
+        # The writer's connection takes the lock as it is made.
+        with translated(self.place, None), self._write_engine.begin() as conn:
+            conn.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{self.room}"'))
 
     def _lock_file(self, path: str) -> None:
         try:
@@ -333,21 +324,6 @@ class Database:
         except OSError as error:
             raise StoreUnavailable(f"{self.place} can't be opened: {error.strerror}.") from error
         _retry_until_true(lambda: _try_flock(self._lock_fd), self.place)
-
-    def _lock_postgres(self) -> None:
-        # Each room's schema has one owner. The lock lives and dies with this connection, so a killed process
-        # frees it as soon as the server sees the socket close.
-        if self._lock_connection is not None:
-            with contextlib.suppress(Exception):
-                self._lock_connection.invalidate()
-                self._lock_connection.close()
-        connection = self._write_engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        self._lock_connection = connection
-        connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{self.room}"'))
-        statement = text("SELECT pg_try_advisory_lock(hashtext(:name))")
-        name = {"name": f"headway.{self.room}"}
-        _retry_until_true(lambda: bool(connection.execute(statement, name).scalar()), self.place)
-        self._lock_in_doubt = False
 
 
 def parse_url(url: str) -> URL:
@@ -378,17 +354,23 @@ def _shown(url: URL) -> str:
 
 def _engine(url: URL, room: str, *, size: int, writer: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
-        options = {} if "options" in url.query else {"options": f"-csearch_path={room}"}
-        # One connection more than threads: the writer's engine also carries the lock.
+        options = {} if "options" in url.query else {"options": f"-csearch_path={room} {_SERVER_FINDS_THE_DEAD}"}
         engine = create_engine(
             url,
-            pool_size=size + writer,
+            pool_size=size,
             max_overflow=0,
             pool_pre_ping=True,
-            connect_args={"connect_timeout": 5, **options},
+            connect_args={"connect_timeout": 5, **_FINDS_THE_DEAD, **options},
         )
         if not writer:
-            engine = engine.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
+            return engine.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
+
+        @event.listens_for(engine, "connect")
+        def lock(connection: Any, _record: Any) -> None:
+            # The connection that writes is the one that holds the lock: whichever is made in its place after a
+            # restart of the server has to get it anew, or writes nothing. It lives and dies with that session.
+            _retry_until_true(lambda: _try_advisory_lock(connection, room), f"the database {_shown(url)}")
+
         return engine
     engine = create_engine(
         url, pool_size=size, max_overflow=0, connect_args={"check_same_thread": False, "timeout": _BUSY_TIMEOUT_S}
@@ -409,6 +391,12 @@ def _engine(url: URL, room: str, *, size: int, writer: bool) -> Engine:
     return engine
 
 
+# A machine that vanished without a word is noticed within a minute, on both sides. Till then the server keeps the lock
+# of a session that nobody has any more.
+_FINDS_THE_DEAD = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+_SERVER_FINDS_THE_DEAD = (
+    "-ctcp_keepalives_idle=20 -ctcp_keepalives_interval=10 -ctcp_keepalives_count=3 -ctcp_user_timeout=30000"
+)
 _PRAGMAS_READ = ("foreign_keys=ON", "query_only=ON", "cache_size=-2000")
 _PRAGMAS_WRITE = (
     # Before anything else is written: a file that has tables keeps the kind that it has.
@@ -432,6 +420,12 @@ def _vacuum(conn: Connection, most_pages: int) -> None:
     # SQLite frees one page in each step of this statement, and the driver takes one step where it sees no columns.
     for _ in range(most_pages):
         conn.exec_driver_sql("PRAGMA incremental_vacuum(1)")
+
+
+def _try_advisory_lock(connection: Any, room: str) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s))", (f"headway.{room}",)).fetchone()
+    connection.commit()  # the lock is the session's, and outlasts this transaction
+    return bool(row[0])
 
 
 def _try_flock(fd: int) -> bool:

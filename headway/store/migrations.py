@@ -128,7 +128,7 @@ def _of_empty(conn: Connection, room: str, newest: str) -> list[str]:
     return statements
 
 
-def _upgrade(conn: Connection, room: str) -> None:
+def _upgrade(conn: Connection, room: str, to: str = "head") -> None:
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory
@@ -137,7 +137,7 @@ def _upgrade(conn: Connection, room: str) -> None:
     script = ScriptDirectory(str(versions.parent), version_locations=[str(versions)])
 
     def steps(current: Any, _context: Any) -> Any:
-        return script._upgrade_revs("head", current)
+        return script._upgrade_revs(to, current)
 
     with EnvironmentContext(Config(), script, fn=steps) as env:
         # The caller's transaction holds all steps, DDL too, on SQLite as well.

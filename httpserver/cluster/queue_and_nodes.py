@@ -34,6 +34,7 @@ class QueueAndNodes:
         self._services = services
         self._jobs = jobs
         self._clock = clock
+        self.notices: list[str] = []  # about the whole cluster
 
     async def queue(self, account: Account, *, limit: int, offset: int, job: str, owner: str, running: int) -> s.Queue:
         """Waiting tasks in their order, and ``running`` of the running ones. ``job`` may be the start of an id;
@@ -64,7 +65,8 @@ class QueueAndNodes:
         """All nodes, by id, with what is booked on them. Without TaskManager they are listed, and bookings null."""
         reply, booked = await self._with_bookings(rm.ListNodesRequest())
         nodes = [bookings.with_bookings(wire.node(node), booked) for node in sorted(reply.nodes, key=lambda n: n.id)]
-        return s.NodeList(nodes=nodes, gpus=bookings.summary(nodes, known=booked.known), missing=list(booked.missing))
+        summary = bookings.summary(nodes, known=booked.known)
+        return s.NodeList(nodes=nodes, gpus=summary, missing=list(booked.missing), notices=self.notices)
 
     async def node(self, node_id: str) -> s.NodeDetail:
         """One node.

@@ -180,6 +180,10 @@ class NodeList(ApiResponse):
     nodes: list[Node]
     gpus: GpuSummary
     missing: list[Missing] = Field(default_factory=list, description="what could not be had now: bookings are null")
+    notices: list[str] = Field(
+        default_factory=list,
+        description="about the whole cluster: that it was restored from a backup, and what is lost",
+    )
 
 
 class UsageGpu(with_readings(base=_NamedCard)):  # type: ignore[misc]

@@ -31,7 +31,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+async def rig(tmp_path_factory: pytest.TempPathFactory, both_databases: None) -> AsyncIterator[Rig]:
     folder = tmp_path_factory.mktemp("code")
     for each in (folder, *folder.parents):
         if str(each).startswith("/tmp/") and os.geteuid() == 0:

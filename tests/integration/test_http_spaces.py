@@ -36,7 +36,7 @@ DAY = 86_400.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+async def rig(tmp_path_factory: pytest.TempPathFactory, both_databases: None) -> AsyncIterator[Rig]:
     folder = tmp_path_factory.mktemp("spaces")
     folder.chmod(0o700)  # as `headway up` makes it: no account passes the state folder
     async with a_rig(folder) as rig:

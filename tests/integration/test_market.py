@@ -30,7 +30,7 @@ QUOTA = 1 << 20
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+async def rig(tmp_path_factory: pytest.TempPathFactory, both_databases: None) -> AsyncIterator[Rig]:
     async with a_rig(tmp_path_factory.mktemp("market"), image_quota_bytes=QUOTA) as rig:
         yield rig
 

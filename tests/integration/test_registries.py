@@ -28,6 +28,8 @@ from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.web_servers import Asked, WebServer, a_web_server, answer
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 DOORS = RegistryHosts()  # its certificates take a moment to load
 LOGIN = Login("ann", "s3cret")
 CONFIG = json.dumps({"architecture": "amd64", "config": {"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=12.4"]}}).encode()

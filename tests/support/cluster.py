@@ -58,6 +58,7 @@ class Cluster:
     settings: Mapping[str, Any] = field(default_factory=dict)
     worker_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)  # process to the version that it shall be
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     tls: bool = False  # the services have certificates of `authority` instead of a token
     authority: CertificateMaker | None = None
@@ -133,8 +134,10 @@ class Cluster:
             service = "worker" if name in self.workers else name
             config = self.folder / (f"{name}.toml" if name in self.workers else "headway.toml")
             with (self.folder / f"{name}.log").open("ab") as log:
+                version = self.versions.get(name)
+                program = ("tests.support.as_version", version) if version else ("headway",)
                 self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "headway", "serve", service, "--config", str(config)],
+                    [sys.executable, "-m", *program, "serve", service, "--config", str(config)],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

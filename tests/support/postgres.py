@@ -43,6 +43,7 @@ class Postgres:
         self._address = address
         self._bin = bin_dir()
         self._names = itertools.count(1)
+        self.template = ""  # a database with the tables of all rooms (tests/support/databases.py)
         self._as: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
@@ -131,11 +132,12 @@ class Postgres:
         """The same over TCP, in the form people write: postgresql://user@host:port/name."""
         return f"postgresql://headway@{self._address}:{self.port}/{database}"
 
-    def new_database(self) -> str:
-        """A new empty database; its name."""
+    def new_database(self, of: str = "") -> str:
+        """A new database, empty or a copy of another one; its name."""
         name = f"test{next(self._names)}"
+        copied = f' TEMPLATE "{of}"' if of else ""
         with psycopg.connect(self._conninfo(), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            connection.execute(f'CREATE DATABASE "{name}"{copied}'.encode())
         return name
 
     def _conninfo(self) -> str:

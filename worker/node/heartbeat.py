@@ -67,6 +67,7 @@ class Heartbeat:
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
+        self._why_silent = ""
         self._written = False  # whether this life has written the files: an earlier one may have left deadlines there
 
     def beat_now(self) -> None:
@@ -97,9 +98,10 @@ class Heartbeat:
             await self._renew(self.lease, ())
             raise
         except HeadwayError as error:
-            if not self._silent:
+            # Told again when it is for another reason: TaskManager may come back and refuse.
+            if not self._silent or error.slug != self._why_silent:
                 log.warning("heartbeat.unanswered", reason=str(error))
-            self._silent = True
+            self._silent, self._why_silent = True, error.slug
             self.on_sent(False)
             return False
         self.on_sent(True)

@@ -14,6 +14,8 @@ from tests.support.clock import FakeClock
 
 from .rig import JobManagerRig, a_rig
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 
 @pytest.fixture
 async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:

@@ -19,6 +19,8 @@ from job_manager.tables import outbox
 from tests.support.clock import FakeClock
 from tests.unit.job_manager.rig import AnyTaskManager, JobManagerRig, a_rig
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 Difference = task_manager_pb2.CompareTasksReply.Difference
 
 

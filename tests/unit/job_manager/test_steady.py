@@ -14,6 +14,8 @@ from tests.support.clock import FakeClock
 
 from .rig import JobManagerRig, a_rig
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 HOUR_S = 3_600.0
 
 

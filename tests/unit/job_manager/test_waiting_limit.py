@@ -20,6 +20,8 @@ from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.job_manager.rig import JobManagerRig, a_rig
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 START, END, FAIL = TaskEventKind.ATTEMPT_STARTED, TaskEventKind.SUCCEEDED, TaskEventKind.FAILED
 MOST = 5
 

@@ -26,11 +26,13 @@ from headway.errors import (
     Unavailable,
 )
 from headway.lifecycle import Service
+from headway.rpc import versions
 from headway.rpc.channel import Peer
 from headway.rpc.chunks import byte_parts, in_parts
 from headway.rpc.errors_map import TOKEN_KEY, ClusterTokenWrong, error_of, problem_bytes
 from headway.rpc.server import RpcServer
 from headway.rpc.v1 import common_pb2
+from headway.rpc.versions import VersionsApart
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -450,3 +452,20 @@ async def test_broken_bytes_are_the_callers_fault_and_no_crash(caplog: pytest.Lo
     finally:
         await rig.close()
     assert "Traceback" not in caplog.text
+
+
+async def test_a_caller_two_versions_away_is_refused_and_a_near_one_is_not(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "MINE", "0.3.0")
+    far = rig.peer()  # what it sends is fixed as it is made
+    monkeypatch.setattr(versions, "MINE", "0.2.0")
+    near = rig.peer()
+    monkeypatch.setattr(versions, "MINE", "0.1.0")
+    assert await near.call(rig.one(near), b"hi", deadline_s=5) == b"HI"
+    before = rig.echo.calls
+    with pytest.raises(VersionsApart, match=r"echo is Headway 0\.1\.0, and it was called by Headway 0\.3\.0"):
+        await far.call(rig.one(far), b"hi", deadline_s=5)
+    assert rig.echo.calls == before, "the handler has not seen it"
+    with pytest.raises(VersionsApart):
+        [part async for part in far.stream(rig.many(far), b"hi", deadline_s=5)]

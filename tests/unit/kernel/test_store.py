@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, delete, insert, select, text
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from headway import logs
@@ -194,6 +194,62 @@ async def test_a_server_that_is_killed_is_unavailable_and_found_again(
     monkeypatch.setattr("headway.store.database._LOCK_WAIT_S", 0.0)
     with pytest.raises(StoreUnavailable, match="in use by another process"):
         await Database.open(url, room="job_manager", metadata=metadata)
+    await db.close()
+
+
+def end_sessions(url: str) -> int:
+    """As a server that restarts, or a firewall that forgets idle connections; how many there were."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        ended = connection.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchone()
+    assert ended is not None
+    return int(ended[0])
+
+
+@pytest.mark.postgres
+async def test_sessions_that_end_while_nothing_is_done_are_made_anew_with_the_lock(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool found the dead connection by itself, so nobody thought of the lock, and two processes could write."""
+    url = postgres.tcp_url(postgres.new_database())
+    db = await Database.open(url, room="job_manager", metadata=metadata)
+    await add(db, "before")
+    assert await names(db) == ["before"]
+    assert end_sessions(url) >= 2
+    await add(db, "after")
+    assert await names(db) == ["before", "after"]
+    monkeypatch.setattr("headway.store.database._LOCK_WAIT_S", 0.0)
+    with pytest.raises(StoreUnavailable, match="in use by another process"):
+        await Database.open(url, room="job_manager", metadata=metadata)
+    # And where the other one comes first, this one writes no more.
+    end_sessions(url)
+    other = await Database.open(url, room="job_manager", metadata=metadata)
+    await add(other, "of the other")
+    with pytest.raises(StoreUnavailable, match="in use by another process"):
+        await add(db, "of both")
+    assert await names(db) == ["before", "after", "of the other"]
+    await other.close()
+    await add(db, "alone again")
+    await db.close()
+
+
+@pytest.mark.postgres
+async def test_a_session_that_ends_in_the_middle_of_a_transaction_leaves_nothing_of_it(postgres: Postgres) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    db = await Database.open(url, room="job_manager", metadata=metadata)
+
+    def cut_off(conn: Connection) -> None:
+        conn.execute(insert(things).values(name="first half"))
+        end_sessions(url)
+        conn.execute(insert(things).values(name="second half"))
+
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        await db.write(cut_off)
+    assert await names(db) == []
+    await add(db, "next")
+    assert await names(db) == ["next"]
     await db.close()
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from headway.errors import Conflict, Fenced, InvalidInput, NotFound, StoreFull, Unavailable
 from headway.rpc.v1 import resource_manager_pb2 as pb
@@ -23,7 +23,10 @@ from resource_manager.nodes import Nodes
 from resource_manager.poller import Poller
 from resource_manager.tables import metadata, usage, usage_block
 from tests.support.clock import FakeClock
+from tests.support.databases import engine_of
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("both_databases")
 
 
 class Workers:
@@ -126,7 +129,7 @@ async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Rig]:
 
 
 async def test_tables_and_migrations_agree(tmp_path: Path, rig: Rig) -> None:
-    assert differences(create_engine(f"sqlite:///{tmp_path}/nodes.db"), "resource_manager", metadata) == []
+    assert differences(engine_of(tmp_path / "nodes.db", "resource_manager"), "resource_manager", metadata) == []
 
 
 async def test_a_silent_node_is_suspect_before_it_is_down_and_comes_back(rig: Rig) -> None:

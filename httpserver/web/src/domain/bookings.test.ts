@@ -12,7 +12,7 @@ const node = (id: string, gpus: Gpu[], more: Partial<Node> = {}): Node => ({ id,
 const list = (nodes: Node[], told: Partial<NodeList["gpus"]> = {}): NodeList => ({
   nodes,
   gpus: { total: nodes.flatMap((one) => one.gpus).length, free: 0, booked: 0, unusable: 0, next_free_at: null, ...told },
-  missing: [],
+  missing: [], notices: [],
 });
 
 describe("who has what", () => {

@@ -16,11 +16,11 @@ const node = (gpus: Gpu[], more: Partial<Node> = {}): Node =>
   ({ id: "n1", cpus: 8, memory_bytes: 1 << 30, gpus, booked: { cpus: 2, memory_bytes: 1 << 29, gpus: 1, tasks: 1, closed: "" }, ...more }) as Node;
 const told = (total: number, free: number | null, next: number | null = null) => ({ total, free, booked: 0, unusable: 0, next_free_at: next });
 
-const open = async (list: Omit<NodeList, "missing"> & { missing?: NodeList["missing"] }): Promise<void> => {
+const open = async (list: Omit<NodeList, "missing" | "notices"> & { missing?: NodeList["missing"]; notices?: string[] }): Promise<void> => {
   const job = { id: "j1", name: "digits", state: "RUNNING", tasks_by_state: { SUCCEEDED: 1 }, task_count: 3, submitted_at: soon, version: 1 };
   const waits = { job_id: "j2", job_name: "wide", task: "w", owner: "bea", position: 1, resources: { gpus: 4 }, estimated_start_at: null };
   vi.spyOn(api, "GET").mockImplementation((async (path: string) => {
-    if (path === "/api/v1/nodes") return { data: { missing: [], ...list } };
+    if (path === "/api/v1/nodes") return { data: { missing: [], notices: [], ...list } };
     if (path === "/api/v1/jobs") return { data: { jobs: list.nodes.length > 0 ? [job] : [], next_cursor: null } };
     return { data: { entries: list.nodes.length > 0 ? [waits] : [], total_waiting: 21, total_running: 1 } };
   }) as never);
@@ -54,6 +54,12 @@ it("while bookings are not known the GPUs are shown, and the sentence", async ()
   expect(text()).toContain("Who holds them can't be shown now.");
   expect(document.querySelector(".tile")?.textContent).toBe("GPU 0: A100not known");
   expect(cells("My latest jobs")[3]).toBe("?");
+});
+
+it("a cluster that was restored says what it has lost", async () => {
+  const lost = "This cluster was restored from a backup of 2026-11-30: what was submitted later is lost.";
+  await open({ nodes: [node([gpu(0)])], gpus: told(1, 1), notices: [lost] });
+  expect([...document.querySelectorAll("[role=status]")].map((one) => one.textContent)).toContain(lost);
 });
 
 it("a cluster without GPUs and one without machines say so", async () => {

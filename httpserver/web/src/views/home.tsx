@@ -9,6 +9,7 @@ import { useNodes } from "../api/nodes";
 import { Empty, Meter, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, GpuTiles, GpusHeld, MissingBookings } from "../components/bookings";
 import { FirstSteps } from "../components/first-steps";
+import { Told } from "../components/told";
 import { Moment, When } from "../components/when";
 import { Trouble, shows } from "../components/kept-answer";
 import { gpusByJob } from "../domain/bookings";
@@ -31,6 +32,11 @@ export function Home({ user }: { user: User }) {
           Submit a job
         </Link>
       </div>
+      {(nodes.data?.notices ?? []).map((sentence) => (
+        <p className="reason" role="status" key={sentence}>
+          <Told text={sentence} />
+        </p>
+      ))}
       <div className="halves">
         <section aria-labelledby="home-gpus">
           <h2 id="home-gpus">GPUs</h2>

@@ -22,6 +22,8 @@ from httpserver.auth.model import Account
 from httpserver.tables import metadata
 from tests.support.clock import FakeClock
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 DAY = 86_400.0
 PASSWORD = "correct horse"
 

@@ -37,6 +37,8 @@ from tests.support.waiting import eventually
 
 from .test_tus import b64
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 ANN = Account("ann", 0, 0, False, True, False, False, 0.0)
 BOB = Account("bob", 0, 0, False, True, False, False, 0.0)
 ROOT = Account("root", 0, 0, True, True, False, False, 0.0)

@@ -22,6 +22,8 @@ from httpserver.uses.service import SUBMITTING, GoneMeanwhile, Ref, Uses
 from httpserver.uses.store import good_runs, holds
 from tests.support.clock import FakeClock
 
+pytestmark = pytest.mark.usefixtures("both_databases")
+
 DIGEST = "sha256:" + "a" * 64
 IMAGE = Ref("image", DIGEST)
 

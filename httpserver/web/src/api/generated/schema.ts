@@ -4194,6 +4194,11 @@ export interface components {
              * @description what could not be had now: bookings are null
              */
             missing: components["schemas"]["Missing"][];
+            /**
+             * Notices
+             * @description about the whole cluster: that it was restored from a backup, and what is lost
+             */
+            notices: string[];
         };
         /** NodeLost */
         NodeLost: {
