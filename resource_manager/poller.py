@@ -41,6 +41,7 @@ class Poller:
         self._addresses: dict[str, str] = {}
         self._look = asyncio.Event()
         nodes.on_membership = self._look.set
+        nodes.probe = workers.get_status
 
     async def run(self) -> None:
         """Runs until cancelled; raises what a loop raised."""

@@ -1,4 +1,4 @@
--- Revision 0002, written by scripts/render_tables.
+-- Revision 0003, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE node (
 	labels TEXT NOT NULL,
 	registered_at FLOAT NOT NULL,
 	seen_at FLOAT NOT NULL,
-	status BLOB NOT NULL,
+	status BLOB NOT NULL, worker_uuid TEXT DEFAULT '' NOT NULL, boot_id TEXT DEFAULT '' NOT NULL, drain TEXT DEFAULT '' NOT NULL, events TEXT DEFAULT '[]' NOT NULL, may_be_replaced BOOLEAN DEFAULT 0 NOT NULL,
 	PRIMARY KEY (id)
 );
 
@@ -41,4 +41,4 @@ CREATE TABLE usage_block (
 
 CREATE INDEX ix_usage_block_until_at ON usage_block (span_s, until_at);
 
-INSERT INTO alembic_version (version_num) VALUES ('0002');
+INSERT INTO alembic_version (version_num) VALUES ('0003');

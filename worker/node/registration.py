@@ -61,6 +61,15 @@ class Registration:
                 if silent_s >= 3 * poll_s:
                     self.polled()
 
+    async def first(self) -> None:
+        """Register before anything else is done, however long it takes.
+
+        Raises:
+            Fenced: another process serves this node, or has this state folder.
+        """
+        await self._until_registered()
+        self.registered.set()
+
     async def _until_registered(self) -> float:
         pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:

@@ -65,6 +65,11 @@ class ResourceManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.FromString,
                 _registered_method=True)
+        self.ReplaceNode = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/ReplaceNode',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeReply.FromString,
+                _registered_method=True)
         self.ReturnGpu = channel.unary_unary(
                 '/headway.rpc.v1.ResourceManager/ReturnGpu',
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
@@ -119,6 +124,13 @@ class ResourceManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReplaceNode(self, request, context):
+        """A machine was set up anew: the next Worker of this name is taken with whatever state folder it has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReturnGpu(self, request, context):
         """An admin says that a quarantined GPU is good again; its Worker is asked to look, and decides.
         """
@@ -165,6 +177,11 @@ def add_ResourceManagerServicer_to_server(servicer, server):
                     servicer.ForgetNode,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.SerializeToString,
+            ),
+            'ReplaceNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplaceNode,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeReply.SerializeToString,
             ),
             'ReturnGpu': grpc.unary_unary_rpc_method_handler(
                     servicer.ReturnGpu,
@@ -340,6 +357,33 @@ class ResourceManager:
             '/headway.rpc.v1.ResourceManager/ForgetNode',
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplaceNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/ReplaceNode',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeReply.FromString,
             options,
             channel_credentials,
             insecure,
