@@ -9,11 +9,12 @@ import click
 
 from ..model.ulimits import told
 from ..units import counted
+from . import drain
 from . import gpus as who_has
 from .common import ago, client, grants, lines_of_input, output_option, print_json, safe, size, span, table, tone
 from .nodes_top import nodes_top
 from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
-from .start_times import preview_command, promised, starts_about
+from .start_times import clock, preview_command, promised, starts_about
 
 _MOST_RUNNING = 20
 # Ways of giving GPUs to containers (docs/gpus.md), as people read them.
@@ -193,12 +194,22 @@ def nodes_ls(output: str = "table") -> None:
             _gpus(node),
             node["live_attempts"],
             node["runtime"],
-            "; ".join(safe(c["sentence"]) for c in node["conditions"]) or safe(node["note"]),
+            _why(node),
         ]
         for node in found
     ]
     booked = ["gpus booked", "cpus booked", "memory booked"]
     table(["node", "health", "admission", *booked, "cpus used", "memory used", "gpus", "running", "runtime", ""], rows)
+
+
+def _why(node: dict[str, Any]) -> str:
+    """What there is to know of a machine beyond its numbers."""
+    told = "; ".join(safe(c["sentence"]) for c in node["conditions"]) or safe(node["note"])
+    drained = node.get("drain")
+    if drained is None or not drained["attempts_left"]:
+        return told
+    until = f" by {clock(drained['until_at'], time.time())}" if drained["until_at"] is not None else ""
+    return "; ".join(one for one in (f"{drained['attempts_left']} left to end{until}", told) if one)
 
 
 def _booked(node: dict[str, Any]) -> list[str]:
@@ -266,6 +277,10 @@ def nodes_show(node_id: str, output: str) -> None:
             click.echo(f"  {who_has.process_words(process)}")
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
+    if node.get("drain"):
+        click.echo(drain.progress(node, time.time()))
+    for line in drain.shown_events(node):
+        click.echo(line)
     if node["images"]:
         click.echo("images: " + ", ".join(safe(i) for i in node["images"][:20]))
 
@@ -285,11 +300,12 @@ def _node_action(action: str, text: str) -> None:
             click.echo(f"{node_id}: {lost} declared lost; their tasks are queued again")
         else:
             click.echo(f"{answer['id']}: {tone(answer['admission'])}")
+            if answer["changed"]:
+                click.echo(safe(answer["changed"]))
 
 
 _node_action("cordon", "Start no new work on a machine; what runs there goes on.")
 _node_action("uncordon", "Let a machine take work again.")
-_node_action("drain", "Start no new work on a machine and let what runs there end; it is DRAINED then.")
 _node_action(
     "lost",
     "Declare that a machine will not come back. Its running tasks are queued again at once. A machine that still "
@@ -297,7 +313,8 @@ _node_action(
 )
 
 
-nodes.add_command(nodes_top)
+for one in (nodes_top, drain.drain, drain.replace, drain.forget):
+    nodes.add_command(one)
 
 
 @click.group(invoke_without_command=True)
