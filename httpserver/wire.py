@@ -380,6 +380,7 @@ def scheduling(message: tm.Scheduling) -> s.Scheduling:
         promises=message.promises or "settled",
         promised=message.promised,
         slack_s=message.slack_s,
+        growth_failure=message.growth_failure,
     )
 
 

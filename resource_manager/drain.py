@@ -96,7 +96,8 @@ def told_change(
         said = f"It was {before.value}"
     else:
         until = f", to be empty by {shown_at(before_drain.until_at)}" if before_drain.until_at else ""
-        said = f"It was {before.value} since {shown_at(before_drain.since_at)}, last asked for by {before_drain.by}{until}"
+        since = shown_at(before_drain.since_at)
+        said = f"It was {before.value} since {since}, last asked for by {before_drain.by}{until}"
         if before is after and before_drain.until_at == (after_drain.until_at if after_drain else 0.0):
             said = ""  # only who asked has changed, or how it comes back
             if after_drain is not None and (before_drain.return_at, before_drain.return_when_back) != (

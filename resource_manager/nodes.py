@@ -20,7 +20,18 @@ from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
 
-from . import admission_changes, drain, health, history, identity, inventory, node_admission, node_events, store, usage_history
+from . import (
+    admission_changes,
+    drain,
+    health,
+    history,
+    identity,
+    inventory,
+    node_admission,
+    node_events,
+    store,
+    usage_history,
+)
 from .drain import DrainWish
 from .hub import NodeEventHub
 from .inventory import Node, Status
@@ -297,7 +308,9 @@ class Nodes:
                 if current is None or not drain.opens_by_clock(current.drain, now):
                     continue
                 why = "The time of its return has come, and it is open."
-                await self._store_admission(admission_changes.opened(current, why, now=now, monotonic=self._clock.monotonic()))
+                await self._store_admission(
+                    admission_changes.opened(current, why, now=now, monotonic=self._clock.monotonic())
+                )
             log.info("node.admission", node=node.id, admission=Admission.OPEN, by="return_at")
 
     async def forget(self, node_id: str) -> None:

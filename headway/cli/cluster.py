@@ -77,6 +77,8 @@ def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
         lines.append(f"{name} {safe(scheduling[what])} ({told})")
     if scheduling["failure"]:
         lines.append("! the policy fails: " + safe(scheduling["failure"]))
+    if scheduling.get("growth_failure"):
+        lines.append("! the hook for growth failed: " + safe(scheduling["growth_failure"]))
     lines += ["! the limits contradict each other: " + safe(sentence) for sentence in scheduling["contradictions"]]
     return lines
 
@@ -94,7 +96,9 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
     if owner:
         click.echo(f"{answer['total_matching']} of the waiting are {'yours' if owner == 'me' else 'of ' + safe(owner)}")
     scheduling = answer["scheduling"]
-    if any(scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")):
+    if any(
+        scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")
+    ) or scheduling.get("growth_failure"):
         for line in _scheduling_lines(scheduling):
             click.echo(line)
     if scheduling.get("promises") == "late" and scheduling["promised"]:

@@ -39,7 +39,7 @@ def _read(text: str | None, parse: Callable[[str], float]) -> float | None:
 
 @click.command("drain")
 @click.argument("node_id")
-@click.option("--deadline", "within_s", callback=_duration, help="What still runs after that, such as 2h, goes elsewhere.")
+@click.option("--deadline", "within_s", callback=_duration, help="What still runs after that, say 2h, goes elsewhere.")
 @click.option("--until", "until_at", callback=_ahead, help="The same as a time, such as 2026-11-01T14:30Z.")
 @click.option("--no-deadline", is_flag=True, help="Take a deadline back: all ends by itself.")
 @click.option("--reason", "--note", "note", default="", help="The reason, shown to everybody.")

@@ -56,6 +56,7 @@ class Scheduling(ApiResponse):
     promises: str = Field("settled", description="when a start is promised under `conservative`: `settled`, `late`")
     promised: int = Field(0, description="so many starts are promised now")
     slack_s: float = Field(0.0, description="by how much they are later than estimated, on average")
+    growth_failure: str = Field("", description="why the hook for growth failed last; empty: it did not")
 
 
 class Queue(ApiResponse):

@@ -44,7 +44,7 @@ class QueueQueries:
         settings = self._engine.settings
         # This does not wait for the turn under way: nodes come from ResourceManager, whether or not the turn succeeds.
         nodes = list(self._engine.state.nodes.values())
-        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks)
+        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks, settings.grown)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         for asked in request.shapes:
             shape = wire.shape(

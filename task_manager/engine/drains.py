@@ -72,4 +72,3 @@ class Deadlines:
             if known[1] <= mono:
                 found.append(node.id)
         return found
-

@@ -142,7 +142,9 @@ class FakeAttempts(FakeTaskManager):
         )  # fmt: skip
 
     async def PreviewDrain(self, request: tm.PreviewDrainRequest, context: Any) -> tm.PreviewDrainReply:
-        stranded = tm.PreviewDrainReply.Stranded(task=common.Task(job_id="j1", name="big"), owner="ada", job_name="train")
+        stranded = tm.PreviewDrainReply.Stranded(
+            task=common.Task(job_id="j1", name="big"), owner="ada", job_name="train"
+        )
         return tm.PreviewDrainReply(stranded=[stranded], total_stranded=1)
 
     async def ListBookings(self, request: tm.ListBookingsRequest, context: Any) -> AsyncIterator[tm.ListBookingsReply]:

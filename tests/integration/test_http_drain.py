@@ -31,7 +31,8 @@ async def test_a_drain_has_a_deadline_and_tells_what_it_changed(rig: Rig) -> Non
     assert answer.json()["changed"] == "It was CORDONED."
     assert answer.json()["drain"]["until_at"] == asked.until_at
     both = await admin.post("/nodes/node-1/drain", json={"within_s": 3600, "until_at": 5e9})
-    assert both.status_code == 422 and "/until_at" in both.text
+    assert both.status_code == 400
+    assert "/until_at" in both.text
     assert (await admin.post("/nodes/node-1/drain", json={"within_s": -1})).status_code == 422
 
 

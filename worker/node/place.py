@@ -45,7 +45,7 @@ def arrival(stored: str, place: Place, *, has_attempts: bool) -> Arrival:
     if name != place.node_id and has_attempts:
         raise ConfigInvalid(
             f"The worker's folder has attempts of the node {name}, and this worker is called {place.node_id}. Set "
-            f"`worker.node_id = \"{name}\"`, drain that node, then rename it. If the folder was copied from another "
+            f'`worker.node_id = "{name}"`, drain that node, then rename it. If the folder was copied from another '
             "machine, empty it."
         )
     return Arrival(True, has_attempts)

@@ -635,7 +635,7 @@ class PreviewDrainReply(_message.Message):
     def __init__(self, running: _Optional[_Iterable[_Union[Booking, _Mapping]]] = ..., total_running: _Optional[int] = ..., stranded: _Optional[_Iterable[_Union[PreviewDrainReply.Stranded, _Mapping]]] = ..., total_stranded: _Optional[int] = ...) -> None: ...
 
 class Scheduling(_message.Message):
-    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions", "promises", "promised", "slack_s")
+    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions", "promises", "promised", "slack_s", "growth_failure")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -649,6 +649,7 @@ class Scheduling(_message.Message):
     PROMISES_FIELD_NUMBER: _ClassVar[int]
     PROMISED_FIELD_NUMBER: _ClassVar[int]
     SLACK_S_FIELD_NUMBER: _ClassVar[int]
+    GROWTH_FAILURE_FIELD_NUMBER: _ClassVar[int]
     policy: str
     discipline: str
     configured_policy: str
@@ -662,7 +663,8 @@ class Scheduling(_message.Message):
     promises: str
     promised: int
     slack_s: float
-    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ..., promises: _Optional[str] = ..., promised: _Optional[int] = ..., slack_s: _Optional[float] = ...) -> None: ...
+    growth_failure: str
+    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ..., promises: _Optional[str] = ..., promised: _Optional[int] = ..., slack_s: _Optional[float] = ..., growth_failure: _Optional[str] = ...) -> None: ...
 
 class SetSchedulingRequest(_message.Message):
     __slots__ = ("policy", "discipline", "by")

@@ -94,7 +94,8 @@ def test_what_can_not_be_is_refused_before_the_server_is_asked(server: Server, w
 def test_a_dry_run_tells_who_would_wait_and_changes_nothing(server: Server) -> None:
     server.stranded = 1
     told = run("drain", "n1", "--dry-run").output
-    assert "1 waiting task could run nowhere else" in told and "j1/big, ada" in told
+    assert "1 waiting task could run nowhere else" in told
+    assert "j1/big, ada" in told
     assert server.wishes == []
 
 
@@ -107,14 +108,21 @@ def test_waiting_shows_how_far_it_is_and_ends_when_it_is_empty(server: Server) -
     ends = time.time() + 600
     server.states = [a_node("DRAINING", 2, last_ends_by_at=ends), a_node("DRAINING", 1), a_node("DRAINED", 0)]
     told = run("drain", "n1", "--wait").output
-    assert "2 of 2 left, the last ends by" in told and "1 of 2 left" in told and "DRAINED, 0 of 2 left" in told
+    assert "2 of 2 left, the last ends by" in told
+    assert "1 of 2 left" in told
+    assert "DRAINED, 0 of 2 left" in told
 
 
 def test_waiting_ends_with_an_error_when_somebody_opens_the_machine(server: Server) -> None:
-    opened = {**a_node("OPEN", 0), "drain": None, "events": [{"at": 0.0, "word": "opened", "sentence": "bob opened it."}]}
+    opened = {
+        **a_node("OPEN", 0),
+        "drain": None,
+        "events": [{"at": 0.0, "word": "opened", "sentence": "bob opened it."}],
+    }
     server.states = [a_node("DRAINING", 2), opened]
     failed = run("drain", "n1", "--wait")
-    assert isinstance(failed.exception, Conflict) and "bob opened it" in failed.exception.message
+    assert isinstance(failed.exception, Conflict)
+    assert "bob opened it" in failed.exception.message
 
 
 def test_forget_waits_only_if_it_is_asked_to(server: Server) -> None:

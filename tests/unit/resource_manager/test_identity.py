@@ -117,7 +117,7 @@ async def test_an_admin_lets_a_machine_be_replaced_at_once_and_only_once(rig: Ri
 async def test_two_machines_of_one_name_are_told_apart_though_replacing_was_allowed(rig: Rig) -> None:
     await come(rig)
     await rig.nodes.allow_replacement("a", "root")
-    with pytest.raises(Fenced, match="another `worker.node_id`"):
+    with pytest.raises(Fenced, match=r"another `worker\.node_id`"):
         await come(rig, at="10.0.0.2:7004", start=5, folder="folder-2", answers=False)
     assert rig.node("a").incarnation == 1
 
@@ -154,7 +154,8 @@ async def test_other_cards_than_before_are_told(rig: Rig) -> None:
     await come(rig, start=2, gpus=("GPU-2", "GPU-9"))
     (event,) = rig.node("a").events
     assert event.word == "hardware"
-    assert "1 GPU gone: GPU-1 (A100)" in event.sentence and "1 GPU new: GPU-9 (A100)" in event.sentence
+    assert "1 GPU gone: GPU-1 (A100)" in event.sentence
+    assert "1 GPU new: GPU-9 (A100)" in event.sentence
     await come(rig, start=3, gpus=("GPU-2", "GPU-9"))
     assert events(rig) == ["hardware"]
 
@@ -171,7 +172,6 @@ def test_a_card_that_vanished_counts_as_gone_and_little_memory_does_not() -> Non
 async def test_while_the_old_address_is_asked_others_register(rig: Rig) -> None:
     await come(rig)
     rig.workers.hanging["10.0.0.1:7004"] = held = asyncio.Event()
-
 
     moved = asyncio.create_task(come(rig, at="10.0.0.7:7004", start=2, answers=False))
     await eventually(lambda: rig.workers.open >= 1)

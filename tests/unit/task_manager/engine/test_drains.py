@@ -58,7 +58,8 @@ async def test_the_owner_is_told_at_once_and_the_task_runs_elsewhere_after_the_d
     until = rig.clock.now() + 600
     await rig.nodes(draining(until), a_node("n2"))
     (told,) = await notices(rig)
-    assert told.startswith("The machine n1 is emptied at ") and "(new disk)" in told
+    assert told.startswith("The machine n1 is emptied at ")
+    assert "(new disk)" in told
     assert await warnings(rig) == [told]
     await pass_time(rig, 590)
     assert rig.workers.stopped == []

@@ -4853,6 +4853,12 @@ export interface components {
              * @default 0
              */
             slack_s: number;
+            /**
+             * Growth Failure
+             * @description why the hook for growth failed last; empty: it did not
+             * @default
+             */
+            growth_failure: string;
         };
         /** SchedulingPatch */
         SchedulingPatch: {
