@@ -24,8 +24,8 @@ NULLABLE: Final = {
     "text": """checksum code discipline_set_by from_digest gpu_memory id image_digest image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
         reason_task refused shell state suggested_timeout task to_digest user working_dir""",
-    "object": """booked booking count drain efficiency gpus_booked last_good_run peak place preview problem reason result
-        spec use""",
+    "object": """booked booking count drain efficiency gpus_booked last_good_run peak place preview problem reason
+        result spec use""",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run enabled
@@ -34,8 +34,8 @@ FIRM: Final = {
         simulated started_itself""",
     "text": """reason admission architecture basis by changed closed code configured_discipline configured_policy
         created_by cuda_version cursor description detail digest discipline driver_version encoded
-        engine_version entrypoint failure growth_failure fault full_name gpu_memory gpu_passing grace health health_sentence
-        home id image image_id job_id job_name key kind log_limit log_limit_action memory method
+        engine_version entrypoint failure growth_failure fault full_name gpu_memory gpu_passing grace health
+        health_sentence home id image image_id job_id job_name key kind log_limit log_limit_action memory method
         mode model name network node_id note on os output_path owner parent_uuid password path policy priority
         promises pushed_by python_version registry require_cuda resource runtime sentence service shell shm
         slug source state tag target task timeout token unit user username uuid version word working_dir""",

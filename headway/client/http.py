@@ -453,11 +453,11 @@ class Client:
 
     def replace_node(self, node_id: str) -> None:
         """A machine was set up anew: its next worker takes the name; admins only."""
-        self._send("POST", f"/nodes/{path_part(node_id, 'node')}/replace")
+        self._send("POST", f"{_API}/nodes/{path_part(node_id, 'node')}/replace")
 
     def forget_node(self, node_id: str) -> None:
         """Take a machine off the list that does not answer; admins only."""
-        self._send("DELETE", f"/nodes/{path_part(node_id, 'node')}")
+        self._send("DELETE", f"{_API}/nodes/{path_part(node_id, 'node')}")
 
     def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
         """Give out a GPU again that was taken out for a fault; admins only. ``gone``: forget one that was removed."""

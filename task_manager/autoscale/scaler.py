@@ -54,6 +54,7 @@ class Autoscaler:
         self._waits_since: dict[TaskId, tuple[float, float]] = {}
         self._asks_again_s: float | None = None  # by the boot clock; None: not read yet
         self.failure = ""  # of the last call
+        self._unfinished: Ask | None = None  # machines were to leave, and the hook failed
         self.calls = {"ok": 0, "failed": 0}
 
     async def run(self) -> None:
@@ -69,7 +70,7 @@ class Autoscaler:
         """Look once; what the hook was told."""
         if self._asks_again_s is None:
             self._asks_again_s = await self._kept_cooldown()
-        ask = await self.ask()
+        ask = await self.ask() or self._unfinished
         if ask is None or self._clock.monotonic() < self._asks_again_s:
             return None
         # Noted before the call: a restart in the middle of it must not repeat it.
@@ -100,10 +101,12 @@ class Autoscaler:
         except HeadwayError as error:
             self.calls["failed"] += 1
             self.failure = error.message
+            # Machines that it has closed already are not named again by themselves.
+            self._unfinished = ask if ask.idle else None
             log.error("autoscale.failed", reason=error.message, again_s=self._rules.cooldown_s)
         else:
             self.calls["ok"] += 1
-            self.failure = ""
+            self.failure, self._unfinished = "", None
 
     async def _kept_cooldown(self) -> float:
         asked_at = await self._db.read(autoscale_store.load)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from headway.ids import NodeId, TaskId
 
 from ..limits import AdmissionLimits
-from ..model import Shape, Task
+from ..model import Node, Shape, Task
 from ..order.policy import Key, Policy, View
 from ..order.queue import TaskQueue
 from .bookings import Booking, Reservation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 from headway.backoff import Backoff
@@ -84,7 +85,8 @@ class Registration:
             else:
                 log.info("registration.done", poll_s=poll_s)
                 return max(0.1, poll_s)
-            await self._clock.sleep(pause_s)
+            # By chance somewhat later: after an outage all machines ask.
+            await self._clock.sleep(pause_s * random.uniform(1.0, 1.5))
 
     async def _reported(self) -> bool:
         """False: ResourceManager does not know this node, or no longer."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headway.errors import Unavailable
+from headway.states import Admission
 from task_manager.autoscale.decision import Rules
 from task_manager.autoscale.scaler import Autoscaler, Growth
 from tests.support.clock import FakeClock
@@ -139,6 +140,23 @@ async def test_a_machine_that_was_idle_for_long_may_leave_and_one_that_works_may
     (busy,) = {str(a.node_id) for a in rig.engine.state.attempts.values()}
     (message,) = told.messages
     assert (message["want"], [one["node"] for one in message["idle"]]) == ("shrink", [{"n1": "n2", "n2": "n1"}[busy]])
+
+
+async def test_a_hook_that_failed_half_way_is_told_of_the_same_machines_again(rig: TaskManagerRig) -> None:
+    told = Told()
+    scaler = scaler_of(rig, told)
+    await rig.nodes(a_node("n1"))
+    await scaler.look()
+    rig.clock.tick(910)
+    told.failure = "the machine does not stop"
+    await scaler.look()
+    await rig.nodes(a_node("n1", admission=Admission.DRAINED))
+    told.failure = ""
+    rig.clock.tick(310)
+    await scaler.look()
+    assert [[one["node"] for one in message["idle"]] for message in told.messages] == [["n1"], ["n1"]]
+    rig.clock.tick(310)
+    assert await scaler.look() is None
 
 
 async def test_a_dry_run_tells_nobody(rig: TaskManagerRig) -> None:
