@@ -10,7 +10,7 @@ from . import drain, node_events
 from .drain import DrainWish
 from .inventory import Node
 from .node_admission import ADMISSION, AdmissionEvent
-from .node_events import NodeEvent, NodeEventWord
+from .node_events import KeptNodeEvent, NodeEventWord
 
 
 def said(
@@ -27,13 +27,13 @@ def said(
     if event is AdmissionEvent.DRAIN:
         known = node.drain if node.admission in (Admission.DRAINING, Admission.DRAINED) else None
         wanted = drain.wished(known, wish, now=now, by=by, live=node.status.live_attempts)
-    events: list[NodeEvent] = []
+    events: list[KeptNodeEvent] = []
     if wanted is not None and wanted != node.drain:
-        events.append(NodeEvent(now, NodeEventWord.DRAIN, drain.sentence(wanted, by)))
+        events.append(KeptNodeEvent(now, NodeEventWord.DRAIN, drain.sentence(wanted, by)))
     elif moved:
         is_open = after is Admission.OPEN
         word = NodeEventWord.OPENED if is_open else NodeEventWord.CLOSED
-        events.append(NodeEvent(now, word, f"{by or 'An operator'} {'opened' if is_open else 'closed'} it."))
+        events.append(KeptNodeEvent(now, word, f"{by or 'An operator'} {'opened' if is_open else 'closed'} it."))
     return replace(
         node,
         admission=after,
@@ -52,5 +52,5 @@ def opened(node: Node, why: str, *, now: float, monotonic: float) -> Node:
         note="",
         drain=None,
         admission_since=monotonic,
-        events=node_events.added(node.events, NodeEvent(now, NodeEventWord.RETURNED, why)),
+        events=node_events.added(node.events, KeptNodeEvent(now, NodeEventWord.RETURNED, why)),
     )

@@ -18,7 +18,7 @@ from headway.units import counted, format_size
 
 from . import admission_changes, drain, inventory, node_events
 from .inventory import Node
-from .node_events import NodeEvent, NodeEventWord
+from .node_events import KeptNodeEvent, NodeEventWord
 
 _SHOWN = 4
 
@@ -149,12 +149,12 @@ def admitted(claim: Claim, *, now: float, monotonic: float) -> Node:
     node = inventory.registered(before, claim.request, now=now, monotonic=monotonic)
     node = replace(node, events=node_events.added(node.events, *events_of(claim, now=now)))
     if before is not None and drain.opens_when_back(before.drain, before.boot_id, node.boot_id):
-        why = "It was restarted, as its drain awaited, and is open."
+        why = "It was restarted, as was wished, and is open."
         return admission_changes.opened(node, why, now=now, monotonic=monotonic)
     return node
 
 
-def events_of(claim: Claim, *, now: float) -> list[NodeEvent]:
+def events_of(claim: Claim, *, now: float) -> list[KeptNodeEvent]:
     """What a registration that was taken tells of its node."""
     request, known, other = claim.request, claim.known, claim.renamed_from
     found: list[tuple[NodeEventWord, str]] = []
@@ -171,7 +171,7 @@ def events_of(claim: Claim, *, now: float) -> list[NodeEvent]:
         found.append((NodeEventWord.REBOOTED, "Its machine was restarted."))
     if hardware := hardware_change(before.status.capacity, request.status.capacity):
         found.append((NodeEventWord.HARDWARE, hardware))
-    return [NodeEvent(now, word, sentence) for word, sentence in found]
+    return [KeptNodeEvent(now, word, sentence) for word, sentence in found]
 
 
 def hardware_change(before: pb.Capacity, after: pb.Capacity) -> str:

@@ -15,7 +15,7 @@ from . import drain as drains
 from . import health, node_events
 from .drain import Drain
 from .health import HealthState
-from .node_events import NodeEvent
+from .node_events import KeptNodeEvent
 
 Status = resource_manager_pb2.NodeStatus
 
@@ -42,7 +42,7 @@ class Node:
     worker_uuid: str = ""  # of its Worker's state folder; empty: an older Worker
     boot_id: str = ""  # of its machine when its Worker registered last
     drain: Drain | None = None
-    events: tuple[NodeEvent, ...] = ()  # oldest first
+    events: tuple[KeptNodeEvent, ...] = ()  # oldest first
     may_be_replaced: bool = False  # the next Worker of this name is taken, whatever folder it has
 
 

@@ -28,7 +28,7 @@ class NodeEventWord(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEvent:
+class KeptNodeEvent:
     """``at`` in epoch seconds."""
 
     at: float
@@ -36,7 +36,7 @@ class NodeEvent:
     sentence: str
 
 
-def added(events: Sequence[NodeEvent], *new: NodeEvent) -> tuple[NodeEvent, ...]:
+def added(events: Sequence[KeptNodeEvent], *new: KeptNodeEvent) -> tuple[KeptNodeEvent, ...]:
     """The latest of them. One that says again what the last one said only renews its time."""
     kept = list(events)
     for event in new:
@@ -46,13 +46,13 @@ def added(events: Sequence[NodeEvent], *new: NodeEvent) -> tuple[NodeEvent, ...]
     return tuple(kept[-KEPT:])
 
 
-def to_pb(event: NodeEvent) -> pb.NodeEvent:
+def to_pb(event: KeptNodeEvent) -> pb.NodeEvent:
     return pb.NodeEvent(at=event.at, word=event.word, sentence=event.sentence)
 
 
-def to_text(events: Sequence[NodeEvent]) -> str:
+def to_text(events: Sequence[KeptNodeEvent]) -> str:
     return json.dumps([asdict(event) for event in events])
 
 
-def from_text(text: str) -> tuple[NodeEvent, ...]:
-    return tuple(NodeEvent(**one) for one in json.loads(text or "[]"))
+def from_text(text: str) -> tuple[KeptNodeEvent, ...]:
+    return tuple(KeptNodeEvent(**one) for one in json.loads(text or "[]"))

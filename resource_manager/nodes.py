@@ -35,7 +35,7 @@ from . import (
 from .drain import DrainWish
 from .hub import NodeEventHub
 from .inventory import Node, Status
-from .node_events import NodeEvent, NodeEventWord
+from .node_events import KeptNodeEvent, NodeEventWord
 
 log = get_logger(__name__)
 
@@ -167,7 +167,7 @@ class Nodes:
         except (Fenced, Conflict) as error:
             about = claim.to_probe or claim.known
             if about is not None:
-                event = NodeEvent(self._clock.now(), NodeEventWord.REFUSED, error.message)
+                event = KeptNodeEvent(self._clock.now(), NodeEventWord.REFUSED, error.message)
                 self._put(replace(about, events=node_events.added(about.events, event)))
             log.warning("node.refused", node=claim.node_id, address=claim.request.address, reason=error.message)
             raise
@@ -256,7 +256,7 @@ class Nodes:
         """
         is_drain = event is node_admission.AdmissionEvent.DRAIN
         if not is_drain and not wish.empty:
-            raise InvalidInput("A deadline and a return belong to a drain.")
+            raise InvalidInput("Only a machine that is being emptied has a deadline, or a time of its return.")
         drain.check(wish, self._clock.now())
         async with self._changing:
             before = self._node(node_id)

@@ -33,7 +33,7 @@ node = Table(
     Column("worker_uuid", Text, nullable=False, server_default=""),  # of its Worker's folder; empty: not known
     Column("boot_id", Text, nullable=False, server_default=""),  # of its machine when its Worker registered last
     Column("drain", Text, nullable=False, server_default=""),  # JSON: drain.Drain; empty: none
-    Column("events", Text, nullable=False, server_default="[]"),  # JSON list of node_events.NodeEvent
+    Column("events", Text, nullable=False, server_default="[]"),  # JSON list of node_events.KeptNodeEvent
     Column("may_be_replaced", Boolean, nullable=False, server_default="0"),  # by a Worker with another folder
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -27,7 +28,7 @@ class AutoscaleNumbers:
     def __init__(self, registry: CollectorRegistry, calls: Mapping[str, int]) -> None:
         gauge = Gauge("headway_autoscale_calls", "Calls of the hook for growth", ["result"], registry=registry)
         for result in calls:
-            gauge.labels(result).set_function(lambda result=result: calls[result])
+            gauge.labels(result).set_function(partial(calls.__getitem__, result))
 
 
 class TaskManagerNumbers:

@@ -45,7 +45,7 @@ from .machine.mount import MountWatch
 from .machine.simulated_gpus import SimulatedGpus
 from .network.guard import NoGuard
 from .node.heartbeat import Heartbeat
-from .node.place import Place, arrival
+from .node.place import FolderPlace, arrival
 from .node.registration import Registration
 from .node.status import OfferedResources, StatusReader
 from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
@@ -101,7 +101,7 @@ async def build(
     service.on_stop(store.close)
     incarnation = await store.next_incarnation(clock.now())
     node_id = settings.node_id
-    place = Place(node_id, clock.boot_id(), settings.address)
+    place = FolderPlace(node_id, clock.boot_id(), settings.address)
     worker_uuid, last_place = await store.identity()
     came = arrival(last_place, place, has_attempts=bool(await store.load()))
     conditions = Conditions(clock)

@@ -9,6 +9,8 @@ Usage: hook.py SETTINGS.toml, with the message of TaskManager on stdin (docs/ope
     stop = ["/etc/headway/stop-machine"]           # likewise; it may be called for a machine that is gone
     tasks_per_machine = 4                          # so many waiting tasks are worth one more machine
     prefix = "grown-"                              # names of the machines that it made; it stops no others
+    state_file = "/var/lib/headway/growth.json"    # which it has started, since when
+    join_s = 600                                   # after so long a machine that did not join is given up
 
 It needs nothing but Python and the `headway` command. What one call does not finish, the next one does.
 """
@@ -17,6 +19,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -35,7 +38,7 @@ def main() -> int:
     nodes = {node["id"]: node for node in json.loads(headway("nodes", "ls", "-o", "json"))}
     prefix = settings["prefix"]
     if message["want"] == "grow":
-        grow(settings, message, taken={name for name in nodes if name.startswith(prefix)})
+        grow(settings, message, joined=set(nodes))
         return 0
     for one in message["idle"]:
         if one["node"].startswith(prefix):
@@ -47,13 +50,21 @@ def main() -> int:
     return 0
 
 
-def grow(settings: dict[str, Any], message: dict[str, Any], taken: set[str]) -> None:
-    """Starts as many machines as the waiting tasks are worth, and no more than there may be."""
+def grow(settings: dict[str, Any], message: dict[str, Any], joined: set[str]) -> None:
+    """Starts as many machines as the waiting tasks are worth, and no more than there may be. Those that it has started,
+    and that have not joined yet, count."""
+    file = Path(settings["state_file"])
+    started = json.loads(file.read_text()) if file.exists() else {}
+    recent = {name: at for name, at in started.items() if name not in joined and time.time() - at < settings["join_s"]}
     waiting = sum(lack["count"] for lack in message["lacks"])
-    wanted = min(message["nodes"]["may_add"], -(-waiting // settings["tasks_per_machine"]))
-    free = (name for number in range(1, 100_000) if (name := f"{settings['prefix']}{number}") not in taken)
+    wanted = min(message["nodes"]["may_add"], -(-waiting // settings["tasks_per_machine"])) - len(recent)
+    names = (f"{settings['prefix']}{number}" for number in range(1, 100_000))
+    free = (name for name in names if name not in joined and name not in recent)
     for _ in range(wanted):
-        subprocess.run([*settings["start"], next(free)], check=True, stdin=subprocess.DEVNULL)
+        name = next(free)
+        recent[name] = time.time()  # noted first: one that failed half way is not started twice
+        file.write_text(json.dumps(recent))
+        subprocess.run([*settings["start"], name], check=True, stdin=subprocess.DEVNULL)
 
 
 def leave(settings: dict[str, Any], name: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from ..client.errors import Refused
 from ..client.http import Client
 from ..errors import Conflict
 from ..units import BadValue, counted, parse_duration
@@ -77,7 +79,7 @@ def drain(
             else:
                 _show_touched(node_id, touched)
             return
-        if touched["total_stranded"] and not yes and output != "json" and click.get_text_stream("stdin").isatty():
+        if touched["total_stranded"] and not yes and output != "json" and sys.stdin.isatty():
             _show_touched(node_id, touched)
             click.confirm(f"Empty {node_id} all the same?", abort=True)
         node = http.drain_node(node_id, wish)
@@ -168,8 +170,8 @@ def forget(node_id: str, wait: bool) -> None:
             try:
                 http.forget_node(node_id)
                 break
-            except Conflict:
-                if not wait:
+            except Refused as error:
+                if not wait or error.kind is not Conflict:
                     raise
                 time.sleep(_EVERY_S)
     click.echo(f"{node_id}: forgotten")

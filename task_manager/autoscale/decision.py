@@ -66,7 +66,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class Shortfall:
     """Tasks of one shape that can't start soon."""
 
     shape: Shape
@@ -91,7 +91,7 @@ class Ask:
     nodes: int
     may_add: int
     may_remove: int
-    lacks: tuple[Lack, ...] = ()
+    lacks: tuple[Shortfall, ...] = ()
     idle: tuple[Idle, ...] = ()
 
 
@@ -123,7 +123,7 @@ def _is_late(one: Waiting, rules: Rules) -> bool:
     return one.starts_in_s is None or one.starts_in_s > rules.waits_s
 
 
-def _lacking(late: Sequence[Waiting], nodes: Sequence[Node], rules: Rules) -> tuple[Lack, ...]:
+def _lacking(late: Sequence[Waiting], nodes: Sequence[Node], rules: Rules) -> tuple[Shortfall, ...]:
     groups: dict[Shape, list[Waiting]] = {}
     for one in late:
         groups.setdefault(one.shape, []).append(one)
@@ -137,7 +137,7 @@ def _lacking(late: Sequence[Waiting], nodes: Sequence[Node], rules: Rules) -> tu
             continue
         promised = [one.promised_at for one in tasks if one.promised_at is not None]
         oldest_s = max(one.waited_s for one in tasks)
-        found.append(Lack(shape, len(tasks), oldest_s, min(promised, default=None), machines))
+        found.append(Shortfall(shape, len(tasks), oldest_s, min(promised, default=None), machines))
     return tuple(sorted(found, key=lambda lack: (-lack.oldest_wait_s, -lack.count)))
 
 

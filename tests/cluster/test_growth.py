@@ -132,6 +132,7 @@ def test_a_queue_grows_to_the_most_and_shrinks_to_the_least_and_loses_nothing(tm
             hook.write_text(
                 f'url = "{cluster.url}"\ntoken_file = "{token}"\nstart = ["{made.folder}/start"]\n'
                 f'stop = ["{made.folder}/stop"]\ntasks_per_machine = 4\nprefix = "grown-"\n'
+                f'state_file = "{tmp_path}/growth.json"\njoin_s = 120\n'
             )
             tasks = [scripted_task(f"t{i}", run_s=1.0, resources={"cpus": 1, "memory": "1GiB"}) for i in range(TASKS)]
             job_id = cluster.client.submit(a_job(*tasks))["id"]

@@ -12,7 +12,7 @@ from headway.errors import ConfigInvalid
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FolderPlace:
     """Where a folder is used."""
 
     node_id: str
@@ -31,8 +31,8 @@ class Arrival:
     before_adopting: bool  # so does whatever is done with stored attempts
 
 
-def arrival(stored: str, place: Place, *, has_attempts: bool) -> Arrival:
-    """How a Worker begins whose folder was last used at ``stored`` (a text of ``Place``; empty: not known).
+def arrival(stored: str, place: FolderPlace, *, has_attempts: bool) -> Arrival:
+    """How a Worker begins whose folder was last used at ``stored`` (a text of ``FolderPlace``; empty: not known).
 
     Raises:
         ConfigInvalid: the machine has another name by now, and the folder still has attempts under the old one.
@@ -45,7 +45,7 @@ def arrival(stored: str, place: Place, *, has_attempts: bool) -> Arrival:
     if name != place.node_id and has_attempts:
         raise ConfigInvalid(
             f"The worker's folder has attempts of the node {name}, and this worker is called {place.node_id}. Set "
-            f'`worker.node_id = "{name}"`, drain that node, then rename it. If the folder was copied from another '
+            f'`worker.node_id = "{name}"`, let its tasks end, then rename it. If the folder was copied from another '
             "machine, empty it."
         )
     return Arrival(True, has_attempts)

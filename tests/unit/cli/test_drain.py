@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from headway.cli import drain as module
 from headway.cli.cluster import nodes
+from headway.client import Refused
 from headway.errors import Conflict
 
 
@@ -37,7 +38,7 @@ class Server:
     def forget_node(self, node_id: str) -> None:
         if self.alive:
             self.alive -= 1
-            raise Conflict("It is alive.")
+            raise Refused("It is alive.", kind=Conflict, status=409, request_id="", problems=())
 
 
 def a_node(admission: str, left: int, **drain: Any) -> dict[str, Any]:
@@ -127,5 +128,5 @@ def test_waiting_ends_with_an_error_when_somebody_opens_the_machine(server: Serv
 
 def test_forget_waits_only_if_it_is_asked_to(server: Server) -> None:
     server.alive = 2
-    assert isinstance(run("forget", "n1").exception, Conflict)
+    assert isinstance(run("forget", "n1").exception, Refused)
     assert run("forget", "n1", "--wait").output == "n1: forgotten\n"

@@ -12,16 +12,16 @@ export const DEADLINES: readonly (readonly [string, number])[] = [
 ];
 
 /** How far the emptying of a machine is, in a sentence; `now` in epoch seconds. */
-export function drainProgress(drain: Drain, admission: string, now: number): string {
-  const left = drain.attempts_left;
-  const first = Math.max(drain.attempts_at_start, left);
+export function drainProgress(emptying: Drain, admission: string, now: number): string {
+  const left = emptying.attempts_left;
+  const first = Math.max(emptying.attempts_at_start, left);
   const parts = [admission === "DRAINED" ? "It is empty" : `${left} of ${first} tasks left here`];
-  if (left > 0 && drain.last_ends_by_at !== null) parts.push(`the last ends by ${moment(drain.last_ends_by_at, now)}`);
-  if (left > 0 && drain.until_at !== null) {
-    const ahead = drain.until_at - now;
+  if (left > 0 && emptying.last_ends_by_at !== null) parts.push(`the last ends by ${moment(emptying.last_ends_by_at, now)}`);
+  if (left > 0 && emptying.until_at !== null) {
+    const ahead = emptying.until_at - now;
     parts.push(ahead > 0 ? `what still runs in ${span(ahead)} is run elsewhere` : "what still runs is stopped now, and run elsewhere");
   }
-  if (drain.return_when_back) parts.push("it opens once the machine was restarted");
-  if (drain.return_at !== null) parts.push(`it opens at ${moment(drain.return_at, now)}`);
-  return `${parts.join("; ")}. Asked for by ${drain.by || "an operator"}.`;
+  if (emptying.return_when_back) parts.push("it opens once the machine was restarted");
+  if (emptying.return_at !== null) parts.push(`it opens at ${moment(emptying.return_at, now)}`);
+  return `${parts.join("; ")}. Asked for by ${emptying.by || "an operator"}.`;
 }
