@@ -82,13 +82,15 @@ def _restart(cluster: Cluster, name: str, calls: str, out: Path, count: int) -> 
     back_s = time.monotonic() - began
     time.sleep(10)
     after = _seconds(out)[seen:]
-    peak = max(second.get(calls, 0) for second in after)
+    peak = max(second.get(calls, 0) / max(1.0, second["span_s"]) for second in after)
     used_s = cpu_seconds(cluster.processes[name].pid)
-    tries = max((second.get("heartbeats", 0) + second.get("registered", 0) for second in after), default=0)
+    tries = max(
+        (second.get("heartbeats", 0) + second.get("registered", 0)) / max(1.0, second["span_s"]) for second in after
+    )
     yield Figure(f"many workers: {name} restarted: all are back after", back_s, "s")
     yield Figure(
         f"many workers: {name} restarted: most calls in a second", peak, "calls", 0.75 * count,
-        note=f"{tries} tries of workers at most, {used_s:.1f} s of its CPU",
+        note=f"{tries:.0f} tries of workers at most, {used_s:.1f} s of its CPU",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import json
 import random
 import resource
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,16 @@ async def main(config_path: str, count: int, gpus: int, out: Path) -> None:
         for number in range(count):
             running.add(asyncio.create_task(run_worker(config, f"w{number:04}", gpus, counts)))
             await asyncio.sleep(0.01)
+        last_s = time.monotonic()
         while True:
             await asyncio.sleep(1.0)
+            # A busy machine makes it longer: rates are by what really passed.
+            now_s = time.monotonic()
+            span_s, last_s = now_s - last_s, now_s
             for one in running:
                 if one.done():
                     one.result()
-            lines.write(json.dumps(counts) + "\n")
+            lines.write(json.dumps({**counts, "span_s": span_s}) + "\n")
             lines.flush()
             counts.clear()
 

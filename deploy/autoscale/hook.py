@@ -38,7 +38,7 @@ def main() -> int:
     nodes = {node["id"]: node for node in json.loads(headway("nodes", "ls", "-o", "json"))}
     prefix = settings["prefix"]
     if message["want"] == "grow":
-        grow(settings, message, joined=set(nodes))
+        grow(settings, message, nodes)
         return 0
     for one in message["idle"]:
         if one["node"].startswith(prefix):
@@ -50,16 +50,19 @@ def main() -> int:
     return 0
 
 
-def grow(settings: dict[str, Any], message: dict[str, Any], joined: set[str]) -> None:
+def grow(settings: dict[str, Any], message: dict[str, Any], nodes: dict[str, Any]) -> None:
     """Starts as many machines as the waiting tasks are worth, and no more than there may be. Those that it has started,
     and that have not joined yet, count."""
     file = Path(settings["state_file"])
     started = json.loads(file.read_text()) if file.exists() else {}
-    recent = {name: at for name, at in started.items() if name not in joined and time.time() - at < settings["join_s"]}
+    recent = {name: at for name, at in started.items() if name not in nodes and time.time() - at < settings["join_s"]}
     waiting = sum(lack["count"] for lack in message["lacks"])
-    wanted = min(message["nodes"]["may_add"], -(-waiting // settings["tasks_per_machine"])) - len(recent)
+    # By the list of now: since the message was made, machines may have joined.
+    alive = sum(node["health"] != "DOWN" for node in nodes.values())
+    room = message["nodes"]["max"] - alive - len(recent)
+    wanted = min(room, -(-waiting // settings["tasks_per_machine"]) - len(recent))
     names = (f"{settings['prefix']}{number}" for number in range(1, 100_000))
-    free = (name for name in names if name not in joined and name not in recent)
+    free = (name for name in names if name not in nodes and name not in recent)
     for _ in range(wanted):
         name = next(free)
         recent[name] = time.time()  # noted first: one that failed half way is not started twice
