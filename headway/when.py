@@ -68,6 +68,26 @@ def _meant(text: str, error: BadValue) -> str | None:
     return candidate
 
 
+def parse_ahead(text: str, now: float) -> float:
+    """Seconds since the epoch of an instant to come: as for ``parse_when``, but a span means so long after ``now``.
+
+    Raises:
+        BadValue: it is none of these, or has passed.
+    """
+    try:
+        at = now + parse_duration(text)
+    except BadValue:
+        at = parse_when(text, now)
+    if at <= now:
+        raise BadValue(f"{shown(text)} has passed: name a time to come, such as 2h or 2026-11-01T14:30Z")
+    return at
+
+
+def shown_at(at: float) -> str:
+    """An instant as sentences tell it, in UTC: ``2026-11-01 14:30 UTC``."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def parse_span(begin: str, end: str, now: float) -> tuple[float, float]:
     """Two instants; the second is not in the span. ``end`` empty: now. ``begin`` empty: 30 days before the end.
 

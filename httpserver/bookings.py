@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -30,6 +30,7 @@ class Bookings:
     of_gpus: Mapping[str, s.TaskBooking]
     on_nodes: Mapping[str, s.BookedOnNode]
     missing: Sequence[s.Missing] = ()
+    last_ends_by: Mapping[str, float] = field(default_factory=dict)  # of nodes where something runs
 
     @property
     def known(self) -> bool:
@@ -40,18 +41,20 @@ async def ask(services: ServiceClients, *, patience_s: float = _PATIENCE_S) -> B
     """The bookings with GPUs and the sums of all, in one call. Never raises: what is not known is told."""
     of_gpus: dict[str, s.TaskBooking] = {}
     on_nodes: dict[str, s.BookedOnNode] = {}
+    last: dict[str, float] = {}
     request = tm.ListBookingsRequest(gpus_only=True)
     try:
         async with aclosing(services.tasks.parts("ListBookings", request, deadline_s=patience_s)) as parts:
             async for part in parts:
                 on_nodes |= {node.node_id: _on_node(node) for node in part.nodes}
+                last |= {node.node_id: node.last_ends_by for node in part.nodes if node.last_ends_by}
                 for message in part.bookings:
                     booking = wire.booking(message)
                     of_gpus |= dict.fromkeys(booking.gpu_uuids, booking)
     except HeadwayError as error:
         sentence = f"Who holds the GPUs, CPUs and memory can't be shown now: {error.message}"
         return Bookings({}, {}, (s.Missing(service=services.tasks.name, sentence=sentence),))
-    return Bookings(of_gpus, on_nodes)
+    return Bookings(of_gpus, on_nodes, last_ends_by=last)
 
 
 def _on_node(message: tm.ListBookingsReply.Node) -> s.BookedOnNode:
@@ -76,7 +79,12 @@ def with_bookings(node: s.Node, bookings: Bookings) -> s.Node:
         # ResourceManager knew first: TaskManager hears of it in a moment.
         booked = booked.model_copy(update={"closed": node.health_sentence or f"{node.id} takes no new work"})
     gpus = [_with_state(gpu, bookings.of_gpus.get(gpu.uuid), booked, known=True) for gpu in node.gpus]
-    return node.model_copy(update={"gpus": gpus, "booked": booked})
+    drain = node.drain
+    if drain is not None:
+        # TaskManager knows of what is on its way there, too.
+        left, last = booked.tasks, bookings.last_ends_by.get(node.id)
+        drain = drain.model_copy(update={"attempts_left": left, "last_ends_by_at": last})
+    return node.model_copy(update={"gpus": gpus, "booked": booked, "drain": drain})
 
 
 def _with_state(

@@ -380,6 +380,7 @@ def scheduling(message: tm.Scheduling) -> s.Scheduling:
         promises=message.promises or "settled",
         promised=message.promised,
         slack_s=message.slack_s,
+        growth_failure=message.growth_failure,
     )
 
 
@@ -449,6 +450,34 @@ def node(message: rm.Node) -> s.Node:
             s.Condition(word=c.word, sentence=c.sentence, since_at=c.since, blocks_work=c.blocks_work)
             for c in status.conditions
         ],
+        drain=_drain(message) if message.HasField("drain") else None,
+        events=[s.NodeEvent(at=e.at, word=e.word, sentence=e.sentence) for e in message.events],
+    )
+
+
+def _drain(message: rm.Node) -> s.NodeDrain:
+    drain = message.drain
+    return s.NodeDrain(
+        since_at=drain.since_at,
+        by=drain.by,
+        until_at=drain.until_at or None,
+        attempts_at_start=drain.attempts_at_start,
+        attempts_left=message.status.live_attempts,
+        last_ends_by_at=None,
+        return_when_back=drain.return_when_back,
+        return_at=drain.return_at or None,
+    )
+
+
+def drain_preview(reply: tm.PreviewDrainReply) -> s.DrainPreview:
+    return s.DrainPreview(
+        running=[booking(one) for one in reply.running],
+        total_running=reply.total_running,
+        stranded=[
+            s.StrandedTask(job_id=one.task.job_id, task=one.task.name, owner=one.owner, job_name=one.job_name)
+            for one in reply.stranded
+        ],
+        total_stranded=reply.total_stranded,
     )
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headway.errors import Fenced
 from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission
 
-from . import health
+from . import drain as drains
+from . import health, node_events
+from .drain import Drain
 from .health import HealthState
+from .node_events import KeptNodeEvent
 
 Status = resource_manager_pb2.NodeStatus
 
@@ -37,6 +39,11 @@ class Node:
     note: str = ""
     version: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    worker_uuid: str = ""  # of its Worker's state folder; empty: an older Worker
+    boot_id: str = ""  # of its machine when its Worker registered last
+    drain: Drain | None = None
+    events: tuple[KeptNodeEvent, ...] = ()  # oldest first
+    may_be_replaced: bool = False  # the next Worker of this name is taken, whatever folder it has
 
 
 def registered(
@@ -48,14 +55,8 @@ def registered(
 ) -> Node:
     """The node once its Worker has registered. What operators said of it outlives its restarts.
 
-    Raises:
-        Fenced: a newer incarnation of the node is known.
+    ``known``: the node as it was, under this name or the one before. ``identity`` has judged that it may register.
     """
-    if known is not None and request.incarnation < known.incarnation:
-        raise Fenced(
-            f"Node {request.node_id} has registered with a later start of its worker ({known.incarnation}) from "
-            f"{known.address}. If two machines use this name, give one of them another `worker.node_id`."
-        )
     return Node(
         id=request.node_id,
         incarnation=request.incarnation,
@@ -69,6 +70,10 @@ def registered(
         note=known.note if known is not None else "",
         version=request.version,
         labels=tuple(sorted(request.labels.items())),
+        worker_uuid=request.status.worker_uuid or (known.worker_uuid if known is not None else ""),
+        boot_id=request.status.boot_id or (known.boot_id if known is not None else ""),
+        drain=known.drain if known is not None else None,
+        events=known.events if known is not None else (),
     )
 
 
@@ -117,6 +122,8 @@ def watched_facts(node: Node) -> bytes:
         note=node.note,
         version=node.version,
         labels=dict(node.labels),
+        drain=drains.to_pb(node.drain) if node.drain is not None else None,
+        events=[node_events.to_pb(event) for event in node.events],
     )
     capacity = node.status.capacity
     for name in _WATCHED_OF_CAPACITY:
@@ -156,6 +163,8 @@ def to_pb(node: Node, monotonic: float) -> resource_manager_pb2.Node:
         version=node.version,
         labels=dict(node.labels),
         health_sentence=health.sentence(node.health_state, monotonic, blocking(node.status)),
+        drain=drains.to_pb(node.drain) if node.drain is not None else None,
+        events=[node_events.to_pb(event) for event in node.events],
     )
 
 

@@ -8,27 +8,46 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from headway.clock import Clock
-from headway.errors import Conflict, Fenced, HeadwayError, InvalidInput, NotFound
+from headway.errors import Conflict, Fenced, HeadwayError, InvalidInput, NotFound, Unavailable
 from headway.logs import get_logger
 from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
 
-from . import health, history, inventory, node_admission, store, usage_history
+from . import (
+    admission_changes,
+    drain,
+    health,
+    history,
+    identity,
+    inventory,
+    node_admission,
+    node_events,
+    store,
+    usage_history,
+)
+from .drain import DrainWish
 from .hub import NodeEventHub
 from .inventory import Node, Status
+from .node_events import KeptNodeEvent, NodeEventWord
 
 log = get_logger(__name__)
 
 FLUSH_S = 60.0
 _TICK_S = 1.0
+_PROBE_S = 3.0
+_NO_WISH = DrainWish()
 _INCARNATION_AT_MOST = 2**63 - 1
+
+
+async def _nobody_answers(address: str, deadline_s: float) -> Status:
+    raise Unavailable(f"Nobody asks the Worker at {address}.")
 
 
 class Nodes:
@@ -47,6 +66,8 @@ class Nodes:
         # One registration or wish at a time: each is stored before it is known.
         self._changing = asyncio.Lock()
         self.on_membership: Callable[[], None] = lambda: None
+        # Asks a Worker at an address for its status, within so many seconds.
+        self.probe: Callable[[str, float], Awaitable[Status]] = _nobody_answers
 
     async def load(self) -> None:
         """At start: the nodes known from before."""
@@ -108,21 +129,64 @@ class Nodes:
         """A Worker has started, or thinks that it is not known.
 
         Raises:
-            Fenced: a newer incarnation of the node is known.
+            Fenced: a newer incarnation of the node is known, or its state folder is a copy of another Worker's.
+            Conflict: the name or the folder is that of another Worker, which may still be alive. Ask again.
             InvalidInput: no name, no address, or an incarnation out of range.
         """
         if not request.node_id or not request.address:
             raise InvalidInput("A node registers with its name and the address of its Worker.")
         if not 0 < request.incarnation <= _INCARNATION_AT_MOST:
             raise InvalidInput(f"The number of a start lies between 1 and {_INCARNATION_AT_MOST}.")
-        async with self._changing:
-            known = self._nodes.get(request.node_id)
-            node = inventory.registered(known, request, now=self._clock.now(), monotonic=self._clock.monotonic())
-            await self._db.write(lambda conn: store.save_node(conn, node))
-            self._put(node)
+        while True:
+            claim = identity.claim(request, self._nodes.values())
+            probed = claim.to_probe
+            # Others register meanwhile: a machine that is gone takes some seconds not to answer.
+            answers = probed is not None and await self._answers(probed)
+            async with self._changing:
+                claim = identity.claim(request, self._nodes.values())
+                if not identity.is_same_place(claim.to_probe, probed):
+                    continue
+                self._check(claim, old_answers=answers)
+                node = await self._take(claim)
+            break
         log.info("node.registered", node=node.id, address=node.address, incarnation=node.incarnation)
-        if known is None or known.address != node.address:
+        if claim.known is None or claim.renamed_from is not None or claim.known.address != node.address:
             self.on_membership()
+
+    async def _answers(self, node: Node) -> bool:
+        """Whether the Worker that has registered as this node runs at its address now."""
+        try:
+            status = await self.probe(node.address, _PROBE_S)
+        except HeadwayError:
+            return False
+        return identity.is_same_worker(node, status) and status.incarnation <= node.incarnation
+
+    def _check(self, claim: identity.Claim, *, old_answers: bool) -> None:
+        try:
+            identity.check(claim, old_answers=old_answers)
+        except (Fenced, Conflict) as error:
+            about = claim.to_probe or claim.known
+            if about is not None:
+                event = KeptNodeEvent(self._clock.now(), NodeEventWord.REFUSED, error.message)
+                self._put(replace(about, events=node_events.added(about.events, event)))
+            log.warning("node.refused", node=claim.node_id, address=claim.request.address, reason=error.message)
+            raise
+
+    async def _take(self, claim: identity.Claim) -> Node:
+        node = identity.admitted(claim, now=self._clock.now(), monotonic=self._clock.monotonic())
+        old = claim.renamed_from
+
+        def write(conn: Connection) -> None:
+            if old is not None:
+                store.delete_node(conn, old.id)
+            store.save_node(conn, node)
+
+        await self._db.write(write)
+        if old is not None:
+            self._drop(old.id)
+            log.warning("node.renamed", node=node.id, before=old.id)
+        self._put(node)
+        return node
 
     async def report(self, status: Status) -> bool:
         """A Worker tells of a change; False: it has to register (again).
@@ -133,6 +197,8 @@ class Nodes:
         node = self._nodes.get(status.node_id)
         if node is None or status.incarnation > node.incarnation:
             return False
+        if not identity.is_same_worker(node, status):
+            return False
         if status.incarnation < node.incarnation:
             raise Fenced(f"Node {status.node_id} has registered with a later start of its worker, {node.incarnation}.")
         self._put(inventory.reported(node, status, now=self._clock.now()))
@@ -142,6 +208,9 @@ class Nodes:
         """A Worker answered a poll that was sent at ``asked_at`` (monotonic)."""
         known = self._nodes.get(node_id)
         if known is None:
+            return
+        if not identity.is_same_worker(known, status):
+            self.on_failure(node_id, "the Worker of another machine, or one that was set up anew, answers there")
             return
         now = self._clock.now()
         node = inventory.answered(known, status, now=now, monotonic=self._clock.monotonic())
@@ -168,27 +237,65 @@ class Nodes:
             current = self._nodes.get(node.id)
             if current is None or current.admission is not node.admission:
                 return
-            await self._store_admission(current, after, current.note, current.admission_since)
+            said = replace(current, admission=after)
+            await self._store_admission(said)
         log.info("node.admission", node=node.id, admission=after)
 
     # -- operators ------------------------------------------------------------------------------
 
     async def set_admission(
-        self, node_id: str, event: node_admission.AdmissionEvent, note: str, by: str
-    ) -> resource_manager_pb2.Node:
+        self, node_id: str, event: node_admission.AdmissionEvent, note: str, by: str, wish: DrainWish = _NO_WISH
+    ) -> resource_manager_pb2.SetAdmissionReply:
         """Cordon, uncordon or drain; harmless when said twice. ``note`` stays until the node is opened again.
+
+        ``changed`` says what others had said of the node and holds no longer.
+
+        Raises:
+            NotFound: there is no such node.
+            InvalidInput: the wish is no drain's, or can't be kept.
+        """
+        is_drain = event is node_admission.AdmissionEvent.DRAIN
+        if not is_drain and not wish.empty:
+            raise InvalidInput("Only a machine that is being emptied has a deadline, or a time of its return.")
+        drain.check(wish, self._clock.now())
+        async with self._changing:
+            before = self._node(node_id)
+            after = admission_changes.said(
+                before, event, note, by, wish, now=self._clock.now(), monotonic=self._clock.monotonic()
+            )
+            if after is not before:
+                await self._store_admission(after)
+        log.info("node.admission", node=node_id, admission=after.admission, by=by, note=after.note)
+        changed = drain.told_change(before.admission, before.note, before.drain, after.admission, after.drain)
+        node = inventory.to_pb(self._node(node_id), self._clock.monotonic())
+        return resource_manager_pb2.SetAdmissionReply(node=node, changed=changed)
+
+    async def _store_admission(self, said: Node) -> None:
+        await self._db.write(lambda conn: store.save_node(conn, said))
+        # Polls go on meanwhile: only what was said is taken over into what is known by now.
+        current = self._nodes.get(said.id)
+        if current is not None:
+            self._put(
+                replace(
+                    current,
+                    admission=said.admission,
+                    note=said.note,
+                    admission_since=said.admission_since,
+                    drain=said.drain,
+                    events=said.events,
+                    may_be_replaced=said.may_be_replaced,
+                )
+            )
+
+    async def allow_replacement(self, node_id: str, by: str) -> None:
+        """Let the next Worker of this name have it, whatever state folder it has.
 
         Raises:
             NotFound: there is no such node.
         """
         async with self._changing:
-            node = self._node(node_id)
-            after = node_admission.ADMISSION.after(node.admission, event)
-            note = "" if after is Admission.OPEN else note or node.note
-            since = self._clock.monotonic() if after is not node.admission else node.admission_since
-            await self._store_admission(node, after, note, since)
-        log.info("node.admission", node=node_id, admission=after, by=by, note=note)
-        return inventory.to_pb(self._node(node_id), self._clock.monotonic())
+            await self._store_admission(replace(self._node(node_id), may_be_replaced=True))
+        log.info("node.may_be_replaced", node=node_id, by=by)
 
     async def cordon_known(self, node_id: str, note: str, by: str) -> bool:
         """Cordons a node if there is one of this name; whether there is."""
@@ -197,13 +304,21 @@ class Nodes:
         await self.set_admission(node_id, node_admission.AdmissionEvent.CORDON, note, by)
         return True
 
-    async def _store_admission(self, node: Node, after: Admission, note: str, since: float) -> None:
-        said = replace(node, admission=after, note=note, admission_since=since)
-        await self._db.write(lambda conn: store.save_node(conn, said))
-        # Polls go on meanwhile: only what was said is taken over into what is known by now.
-        current = self._nodes.get(node.id)
-        if current is not None:
-            self._put(replace(current, admission=after, note=note, admission_since=since))
+    async def open_due(self) -> None:
+        """Opens the nodes whose drain said that they open at a time that has come. One that is away opens when back."""
+        now = self._clock.now()
+        for node in self.all():
+            if not drain.opens_by_clock(node.drain, now) or node.health_state.health is not NodeHealth.READY:
+                continue
+            async with self._changing:
+                current = self._nodes.get(node.id)
+                if current is None or not drain.opens_by_clock(current.drain, now):
+                    continue
+                why = "The time of its return has come, and it is open."
+                await self._store_admission(
+                    admission_changes.opened(current, why, now=now, monotonic=self._clock.monotonic())
+                )
+            log.info("node.admission", node=node.id, admission=Admission.OPEN, by="return_at")
 
     async def forget(self, node_id: str) -> None:
         """Drop a node that will not come back, with its history.
@@ -216,12 +331,15 @@ class Nodes:
             if self._node(node_id).health_state.health is NodeHealth.READY:
                 raise Conflict(f"Node {node_id} is alive. Stop its Worker first, then forget it.")
             await self._db.write(lambda conn: store.delete_node(conn, node_id))
-            self._nodes.pop(node_id, None)
-            self._published.pop(node_id, None)
-            self.history.forget(node_id)
-            self._hub.publish(node_id, None)
+            self._drop(node_id)
         log.info("node.forgotten", node=node_id)
         self.on_membership()
+
+    def _drop(self, node_id: str) -> None:
+        self._nodes.pop(node_id, None)
+        self._published.pop(node_id, None)
+        self.history.forget(node_id)
+        self._hub.publish(node_id, None)
 
     # -- side tasks -----------------------------------------------------------------------------
 
@@ -235,6 +353,10 @@ class Nodes:
             # Much longer than it slept: this machine was suspended or starved, and heard nobody.
             self.tick(monotonic, pause_s if pause_s > self._limits.suspect_after_s / 4 else 0.0)
             last = monotonic
+            try:
+                await self.open_due()
+            except HeadwayError as error:
+                log.warning("node.not_opened", reason=str(error))
 
     def tick(self, monotonic: float, pause_s: float = 0.0) -> None:
         """Silence as it is at ``monotonic``, of which this service itself stood still ``pause_s`` seconds."""

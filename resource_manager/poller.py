@@ -22,6 +22,7 @@ log = get_logger(__name__)
 _DEADLINE_S = 5.0
 _RETURN_S = 10.0
 _FIRST_WITHIN_S = 1.0
+_FIRST_PER_S = 250.0  # with many nodes the first polls take longer, so that they are no storm
 _JITTER = 0.1
 
 
@@ -41,6 +42,7 @@ class Poller:
         self._addresses: dict[str, str] = {}
         self._look = asyncio.Event()
         nodes.on_membership = self._look.set
+        nodes.probe = workers.get_status
 
     async def run(self) -> None:
         """Runs until cancelled; raises what a loop raised."""
@@ -70,7 +72,8 @@ class Poller:
 
     async def _loop(self, node_id: str) -> None:
         # Soon after the start, so that a restart of this service is over within a second or two.
-        await self._clock.sleep(self._chance.uniform(0, min(_FIRST_WITHIN_S, self._poll_s)))
+        within_s = max(_FIRST_WITHIN_S, len(self._loops) / _FIRST_PER_S)
+        await self._clock.sleep(self._chance.uniform(0, min(within_s, self._poll_s)))
         while True:
             asked_at = self._clock.monotonic()
             await self._poll(node_id, asked_at)

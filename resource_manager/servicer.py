@@ -11,6 +11,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 from headway.trust.caller import require_node
 from headway.trust.joining import JoinRequest
 
+from .drain import DrainWish
 from .enrolment import KeptToken, Signed
 from .hub import NodeEventHub
 from .issuing import Issuer
@@ -69,8 +70,16 @@ class ResourceManagerService(ResourceManagerServicer):
         event = _ACTIONS.get(request.action)
         if event is None:
             raise InvalidInput(f"ResourceManager knows no action number {request.action}.")
-        node = await self._nodes.set_admission(request.node_id, event, request.note, request.by)
-        return pb.SetAdmissionReply(node=node)
+        wish = DrainWish(
+            until_at=request.until_at if request.HasField("until_at") else None,
+            return_when_back=request.return_when_back if request.HasField("return_when_back") else None,
+            return_at=request.return_at if request.HasField("return_at") else None,
+        )
+        return await self._nodes.set_admission(request.node_id, event, request.note, request.by, wish)
+
+    async def ReplaceNode(self, request: pb.ReplaceNodeRequest, context: Any) -> pb.ReplaceNodeReply:
+        await self._nodes.allow_replacement(request.node_id, request.by)
+        return pb.ReplaceNodeReply()
 
     async def ReturnGpu(self, request: pb.ReturnGpuRequest, context: Any) -> pb.ReturnGpuReply:
         return await self._return_gpu(request)

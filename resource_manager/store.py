@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from headway.states import Admission
 
-from . import health, usage_store
+from . import drain, health, node_events, usage_store
 from .inventory import Node, Status
 from .tables import node as node_table
 
@@ -30,6 +30,11 @@ def load_nodes(conn: Connection, monotonic: float) -> list[Node]:
             note=row.note,
             version=row.version,
             labels=tuple(sorted(json.loads(row.labels).items())),
+            worker_uuid=row.worker_uuid,
+            boot_id=row.boot_id,
+            drain=drain.from_text(row.drain),
+            events=node_events.from_text(row.events),
+            may_be_replaced=row.may_be_replaced,
         )
         for row in conn.execute(select(node_table).order_by(node_table.c.id))
     ]
@@ -51,6 +56,11 @@ def save_node(conn: Connection, node: Node) -> None:
             "registered_at": node.registered_at,
             "seen_at": node.seen_at,
             "status": node.status.SerializeToString(),
+            "worker_uuid": node.worker_uuid,
+            "boot_id": node.boot_id,
+            "drain": drain.to_text(node.drain),
+            "events": node_events.to_text(node.events),
+            "may_be_replaced": node.may_be_replaced,
         },
     )
 

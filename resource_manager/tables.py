@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
 
 metadata = MetaData()
 
@@ -19,6 +30,11 @@ node = Table(
     Column("registered_at", Float, nullable=False),
     Column("seen_at", Float, nullable=False),
     Column("status", LargeBinary, nullable=False),  # headway.rpc.v1.NodeStatus, the last that was written
+    Column("worker_uuid", Text, nullable=False, server_default=""),  # of its Worker's folder; empty: not known
+    Column("boot_id", Text, nullable=False, server_default=""),  # of its machine when its Worker registered last
+    Column("drain", Text, nullable=False, server_default=""),  # JSON: drain.Drain; empty: none
+    Column("events", Text, nullable=False, server_default="[]"),  # JSON list of node_events.KeptNodeEvent
+    Column("may_be_replaced", Boolean, nullable=False, server_default="0"),  # by a Worker with another folder
 )
 
 # Of an earlier version: read until its rows are too old, never written.

@@ -28,6 +28,9 @@ from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
 from .answers.work_on_nodes import WorkOnNodes
+from .autoscale.decision import MachineShape, Rules
+from .autoscale.hook import CommandHook, WebhookHook
+from .autoscale.scaler import Autoscaler, Growth, Hook
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.image_prefetch import ImagePrefetchPlanner
 from .engine.engine import Engine
@@ -78,6 +81,7 @@ async def serve(config: HeadwayConfig) -> None:
         resource_manager=config.peers.resource_manager,
         settings=settings_of(config),
         order=policy_of(config),
+        growth=_growth_of(config),
         metrics_listen=config.task_manager.metrics_listen,
     )
     stay_responsive()
@@ -103,7 +107,39 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
         reserved=mine.reserved_tasks,
         compare_at_start=True,
         limits=_limits_of(config),
+        grown=tuple(shape.as_node() for shape in rules_of(config).shapes),
     )
+
+
+def rules_of(config: HeadwayConfig) -> Rules:
+    """When the hook for growth is told."""
+    mine = config.task_manager.autoscale
+    return Rules(
+        waits_s=mine.waits_s,
+        idle_s=mine.idle_s,
+        cooldown_s=mine.cooldown_s,
+        min_nodes=mine.min_nodes,
+        max_nodes=mine.max_nodes,
+        shapes=tuple(
+            MachineShape(
+                one.name, round(one.cpus * 100), one.memory_bytes, one.gpus, one.gpu_model, one.gpu_memory_bytes
+            )
+            for one in mine.shapes
+        ),
+        cpu_tasks=CpuTasks(config.task_manager.cpu_tasks_on_gpu_nodes),
+    )
+
+
+def _growth_of(config: HeadwayConfig) -> Growth | None:
+    mine = config.task_manager.autoscale
+    if not mine.wanted:
+        return None
+    hook: Hook | None = None
+    if mine.command and not mine.dry_run:
+        hook = CommandHook(mine.command, mine.timeout_s)
+    elif mine.webhook and not mine.dry_run:
+        hook = WebhookHook(mine.webhook, mine.webhook_secret_file, mine.timeout_s)
+    return Growth(rules_of(config), hook, config.cluster.name)
 
 
 def _limits_of(config: HeadwayConfig) -> AdmissionLimits:
@@ -130,6 +166,7 @@ async def build(
     clock: Clock | None = None,
     workers: Workers | None = None,
     nodes: NodeSource | None = None,
+    growth: Growth | None = None,
     metrics_listen: str = "",
 ) -> RpcServer:
     """Builds all parts of one TaskManager and registers them with ``service``; the two managers are addresses."""
@@ -189,10 +226,18 @@ async def build(
     service.side_task("removal", removal.run)
     service.side_task("images", prefetch.run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
+    scaler = Autoscaler(engine, db, clock, growth) if growth is not None else None
+    if scaler is not None:
+        service.side_task("autoscale", scaler.run)
+        engine.scheduling_choice.growth_failure = lambda: scaler.failure
     pump = outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock)
     service.side_task("events", pump.run)
     if metrics is not None:
         _count(metrics, engine, pump)
+        if scaler is not None:
+            from .metrics import AutoscaleNumbers
+
+            AutoscaleNumbers(metrics.registry, scaler.calls)
     return server
 
 

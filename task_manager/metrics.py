@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -19,6 +20,15 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 _WAIT_BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 28_800.0, 86_400.0, 259_200.0)
 _PHASE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0)
 PHASES = tuple(field.name.removesuffix("_s") for field in fields(Phases))
+
+
+class AutoscaleNumbers:
+    """Calls of the hook for growth, as ``calls`` counts them."""
+
+    def __init__(self, registry: CollectorRegistry, calls: Mapping[str, int]) -> None:
+        gauge = Gauge("headway_autoscale_calls", "Calls of the hook for growth", ["result"], registry=registry)
+        for result in calls:
+            gauge.labels(result).set_function(partial(calls.__getitem__, result))
 
 
 class TaskManagerNumbers:

@@ -82,6 +82,8 @@ class Node:
     cuda_version: str = ""  # the newest that the driver supports
     most_ulimits: tuple[tuple[str, int], ...] = ()  # hard limits that its engine can give; missing ones: not known
     images: frozenset[str] = frozenset()  # in its container engine: ids, and digests of manifests
+    drain_until_at: float = 0.0  # epoch seconds: what still runs then is stopped and run elsewhere; 0: no such time
+    drain_note: str = ""  # why, as its admin said
 
 
 @dataclass(frozen=True, slots=True)

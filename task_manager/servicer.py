@@ -17,6 +17,7 @@ from . import wire
 from .answers.advice_queries import TimeoutAdvisor
 from .answers.comparison_queries import ComparisonQueries
 from .answers.decision_log import DecisionLog
+from .answers.drain_preview import drain_preview
 from .answers.extension_requests import ExtensionRequests
 from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
@@ -132,6 +133,9 @@ class TaskManagerService(TaskManagerServicer):
     async def DeclareNodeLost(self, request: pb.DeclareNodeLostRequest, context: Any) -> pb.DeclareNodeLostReply:
         lost = await self._engine.submit(NodeDeclaredLost(NodeId(request.node_id), request.by))
         return pb.DeclareNodeLostReply(attempts_lost=lost)
+
+    async def PreviewDrain(self, request: pb.PreviewDrainRequest, context: Any) -> pb.PreviewDrainReply:
+        return await drain_preview(self._engine, request)
 
     async def ExtendTask(self, request: pb.ExtendTaskRequest, context: Any) -> pb.ExtendTaskReply:
         asked = ExtendTask(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
 from .limits import AdmissionLimits
+from .model import Node
 from .planning.pass_model import Discipline, PromiseRule
 from .planning.placement import CpuTasks
 
@@ -34,4 +35,5 @@ class TaskManagerSettings:
     booked_stop_s: float = 30.0  # for a stop; most of them take seconds
     # After a start nothing starts before nodes and JobManager have told what there is (``engine.gates``).
     compare_at_start: bool = False
+    grown: tuple[Node, ...] = ()  # machines that the hook for growth can make: what fits these is taken
     unfit_s: float = 60.0  # the longest time for which one refusal closes a node

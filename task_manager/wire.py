@@ -361,6 +361,8 @@ def node(message: resource_manager_pb2.Node) -> Node:
         most_ulimits=tuple((one.name, one.hard) for one in capacity.most_ulimits),
         cuda_version=capacity.cuda_version,
         images=frozenset(_digests(message.status.engine_images)),
+        drain_until_at=message.drain.until_at,
+        drain_note=message.note if message.drain.until_at else "",
     )
 
 
@@ -383,8 +385,8 @@ def deadline(attempt: Attempt) -> float | None:
     return None if attempt.started_at is None else attempt.started_at + attempt.timeout_s
 
 
-def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.AttemptView:
-    """``sentence`` is about an attempt that has not ended."""
+def attempt_view(attempt: Attempt, sentence: str = "", warning: str = "") -> task_manager_pb2.AttemptView:
+    """``sentence`` is about an attempt that has not ended; ``warning`` is of its node, for as long as it lives."""
     times = phases_of(attempt)
     view = task_manager_pb2.AttemptView(
         attempt=convert.attempt_to_pb(attempt.id),
@@ -410,6 +412,8 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         **to_view(attempt),
     )
     view.warnings.extend(attempt.late_warnings)
+    if warning:
+        view.warnings.append(warning)
     if attempt.use and not attempt.live:
         view.use.ParseFromString(attempt.use)
     if attempt.reason is not None:

@@ -47,6 +47,7 @@ from .machine.mount import MountWatch
 from .machine.simulated_gpus import SimulatedGpus
 from .network.guard import NoGuard
 from .node.heartbeat import Heartbeat
+from .node.place import FolderPlace, arrival
 from .node.registration import Registration
 from .node.status import OfferedResources, StatusReader
 from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
@@ -105,6 +106,9 @@ async def build(
     service.on_stop(store.close)
     incarnation = await store.next_incarnation(clock.now())
     node_id = settings.node_id
+    place = FolderPlace(node_id, clock.boot_id(), settings.address)
+    worker_uuid, last_place = await store.identity()
+    came = arrival(last_place, place, has_attempts=bool(await store.load()))
     conditions = Conditions(clock)
     setup = RuntimeSetup(
         config,
@@ -273,6 +277,7 @@ async def build(
         images=images,
         show_names=settings.local_images,
         gpu_passing=parts.gpu_passing,
+        worker_uuid=worker_uuid,
     )
 
     async def renew(lease: Lease, discarded: Collection[AttemptId]) -> None:
@@ -294,7 +299,9 @@ async def build(
     nodes = ResourceManagerClient(resource_manager)
 
     async def register() -> float:
-        return await nodes.register(await status.read(), address=settings.address, version=_version())
+        poll_s = await nodes.register(await status.read(), address=settings.address, version=_version())
+        await store.settle(place.to_text())
+        return poll_s
 
     async def report_status() -> bool:
         return await nodes.report_status(await status.read())
@@ -343,9 +350,21 @@ async def build(
         await engine.look()
         await guard.look()
         await disks.look()
+        if came.before_adopting:
+            await registration.first()
         await controller.adopt()
 
+    def once_taken(loop: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def run() -> None:
+            if came.before_telling:
+                await registration.registered.wait()
+            await loop()
+
+        return run
+
     async def announce_stop() -> None:
+        if came.before_telling and not registration.registered.is_set():
+            return  # it was never taken, and may speak for nobody
         # TaskManager suspends this node's leases, so that a restart of the Worker ends no task.
         tasks.stopping = True
         with contextlib.suppress(HeadwayError):
@@ -376,14 +395,14 @@ async def build(
         "copies": copier.run,
         "disks": disks.run,
         "engine": engine.run,
-        "heartbeat": heartbeat.run,
+        "heartbeat": once_taken(heartbeat.run),
         "images": images.run,
-        "late warnings": late.run,
+        "late warnings": once_taken(late.run),
         "mount": mounted.run,
         "network": guard.run,
         "prefetch": prefetch.run,
         "registration": registration.run,
-        "reports": reports.run,
+        "reports": once_taken(reports.run),
         "samples": sampler.run,
         "samples to the mount": samples_copier.run,
         **gpu_loops,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,23 @@ class WorkerStore:
             return number
 
         return await self._db.write(write)
+
+    async def identity(self) -> tuple[str, str]:
+        """The id of this folder, made at its first start, and where it was used last; empty: nowhere yet."""
+
+        def write(conn: Connection) -> tuple[str, str]:
+            statement = sa.text("INSERT OR IGNORE INTO meta (key, value) VALUES ('uuid', :value)")
+            conn.execute(statement, {"value": str(uuid.uuid4())})
+            rows = conn.execute(sa.text("SELECT key, value FROM meta WHERE key IN ('uuid', 'place')")).all()
+            stored = {row.key: str(row.value) for row in rows}
+            return stored["uuid"], stored.get("place", "")
+
+        return await self._db.write(write)
+
+    async def settle(self, place: str) -> None:
+        """Note where this folder is used, once ResourceManager has taken its Worker."""
+        statement = sa.text("INSERT OR REPLACE INTO meta (key, value) VALUES ('place', :value)")
+        await self._db.write(lambda conn: conn.execute(statement, {"value": place}))
 
     async def _write(self, rows: list[tuple[Any, ...]]) -> list[None]:
         await self._db.write(lambda conn: conn.exec_driver_sql(_INSERT, rows))

@@ -9,11 +9,12 @@ import click
 
 from ..model.ulimits import told
 from ..units import counted
+from . import drain
 from . import gpus as who_has
 from .common import ago, client, grants, lines_of_input, output_option, print_json, safe, size, span, table, tone
 from .nodes_top import nodes_top
 from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
-from .start_times import preview_command, promised, starts_about
+from .start_times import clock, preview_command, promised, starts_about
 from .trust import nodes_invitations, nodes_invite, nodes_uninvite
 
 _MOST_RUNNING = 20
@@ -77,6 +78,8 @@ def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
         lines.append(f"{name} {safe(scheduling[what])} ({told})")
     if scheduling["failure"]:
         lines.append("! the policy fails: " + safe(scheduling["failure"]))
+    if scheduling.get("growth_failure"):
+        lines.append("! the hook for growth failed: " + safe(scheduling["growth_failure"]))
     lines += ["! the limits contradict each other: " + safe(sentence) for sentence in scheduling["contradictions"]]
     return lines
 
@@ -94,7 +97,9 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
     if owner:
         click.echo(f"{answer['total_matching']} of the waiting are {'yours' if owner == 'me' else 'of ' + safe(owner)}")
     scheduling = answer["scheduling"]
-    if any(scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")):
+    if any(
+        scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")
+    ) or scheduling.get("growth_failure"):
         for line in _scheduling_lines(scheduling):
             click.echo(line)
     if scheduling.get("promises") == "late" and scheduling["promised"]:
@@ -194,12 +199,22 @@ def nodes_ls(output: str = "table") -> None:
             _gpus(node),
             node["live_attempts"],
             node["runtime"],
-            "; ".join(safe(c["sentence"]) for c in node["conditions"]) or safe(node["note"]),
+            _why(node),
         ]
         for node in found
     ]
     booked = ["gpus booked", "cpus booked", "memory booked"]
     table(["node", "health", "admission", *booked, "cpus used", "memory used", "gpus", "running", "runtime", ""], rows)
+
+
+def _why(node: dict[str, Any]) -> str:
+    """What there is to know of a machine beyond its numbers."""
+    told = "; ".join(safe(c["sentence"]) for c in node["conditions"]) or safe(node["note"])
+    drained = node.get("drain")
+    if drained is None or not drained["attempts_left"]:
+        return told
+    until = f" by {clock(drained['until_at'], time.time())}" if drained["until_at"] is not None else ""
+    return "; ".join(one for one in (f"{drained['attempts_left']} left to end{until}", told) if one)
 
 
 def _booked(node: dict[str, Any]) -> list[str]:
@@ -267,6 +282,10 @@ def nodes_show(node_id: str, output: str) -> None:
             click.echo(f"  {who_has.process_words(process)}")
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
+    if node.get("drain"):
+        click.echo(drain.progress(node, time.time()))
+    for line in drain.shown_events(node):
+        click.echo(line)
     if node["images"]:
         click.echo("images: " + ", ".join(safe(i) for i in node["images"][:20]))
 
@@ -286,11 +305,12 @@ def _node_action(action: str, text: str) -> None:
             click.echo(f"{node_id}: {lost} declared lost; their tasks are queued again")
         else:
             click.echo(f"{answer['id']}: {tone(answer['admission'])}")
+            if answer["changed"]:
+                click.echo(safe(answer["changed"]))
 
 
 _node_action("cordon", "Start no new work on a machine; what runs there goes on.")
 _node_action("uncordon", "Let a machine take work again.")
-_node_action("drain", "Start no new work on a machine and let what runs there end; it is DRAINED then.")
 _node_action(
     "lost",
     "Declare that a machine will not come back. Its running tasks are queued again at once. A machine that still "
@@ -298,9 +318,8 @@ _node_action(
 )
 
 
-nodes.add_command(nodes_top)
-for _command in (nodes_invite, nodes_invitations, nodes_uninvite):
-    nodes.add_command(_command)
+for one in (nodes_top, drain.drain, drain.replace, drain.forget, nodes_invite, nodes_invitations, nodes_uninvite):
+    nodes.add_command(one)
 
 
 @click.group(invoke_without_command=True)

@@ -356,6 +356,7 @@ STOP_SENTENCES: Mapping[str, str] = {
     "cancelled": "It was cancelled.",
     "superseded": "It was given up.",
     "killed_outside": "Nothing was heard of it for too long.",
+    "drained": "The machine is emptied.",
     "shutdown": "The machine is shut down.",
     "platform": "Headway ended it.",
 }

@@ -441,6 +441,24 @@ class Client:
         answer: dict[str, Any] = self._json("POST", path, json={"note": note})
         return answer
 
+    def drain_node(self, node_id: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """``wish``: what ``DrainRequest`` of the API holds; admins only."""
+        answer: dict[str, Any] = self._json("POST", f"/nodes/{path_part(node_id, 'node')}/drain", json=dict(wish))
+        return answer
+
+    def preview_drain(self, node_id: str) -> dict[str, Any]:
+        """What emptying a machine would touch; admins only."""
+        answer: dict[str, Any] = self._json("GET", f"/nodes/{path_part(node_id, 'node')}/drain")
+        return answer
+
+    def replace_node(self, node_id: str) -> None:
+        """A machine was set up anew: its next worker takes the name; admins only."""
+        self._send("POST", f"{_API}/nodes/{path_part(node_id, 'node')}/replace")
+
+    def forget_node(self, node_id: str) -> None:
+        """Take a machine off the list that does not answer; admins only."""
+        self._send("DELETE", f"{_API}/nodes/{path_part(node_id, 'node')}")
+
     def return_gpu(self, node_id: str, uuid: str, *, gone: bool = False) -> dict[str, Any]:
         """Give out a GPU again that was taken out for a fault; admins only. ``gone``: forget one that was removed."""
         path = f"/nodes/{path_part(node_id, 'node')}/gpus/{path_part(uuid, 'GPU')}/return"

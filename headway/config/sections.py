@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from .values import (
     AccountRules,
@@ -232,6 +232,65 @@ class LimitsSection(Section):
     short_reserve: ShortReserveSection = ShortReserveSection()
 
 
+class MachineShapeSection(Section):
+    """A machine that the hook can make."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="what the hook calls it")
+    cpus: float = Field(gt=0, le=4_096, description="its CPUs")
+    memory_bytes: SomeBytes = Field(description="its memory for tasks")
+    gpus: int = Field(default=0, ge=0, le=1_024, description="its GPUs")
+    gpu_model: str = Field(default="", description="their model, as the driver names it")
+    gpu_memory_bytes: Bytes = Field(default=0, description="memory of each")
+
+
+class AutoscaleSection(Section):
+    """A command or webhook that is told what the queue lacks (docs/operations/growth.md)."""
+
+    command: list[str] = Field(
+        default=[], max_length=64, description="the program with its arguments; it gets the message on stdin"
+    )
+    webhook: str = Field(
+        default="",
+        pattern=r"^(https?://[^\s/?#]+([/?#]\S*)?)?$",
+        description="or the URL that gets it as a POST; no redirect is followed, and no proxy used",
+    )
+    webhook_secret_file: FilePath = Field(
+        default="", description="a file with the key by which each message is signed (`X-Headway-Signature`)"
+    )
+    timeout_s: Seconds = Field(default=60.0, description="longest time of one call; then a command is killed")
+    waits_s: Seconds = Field(default=60.0, description="tasks that have waited so long, and won't start sooner, count")
+    idle_s: Seconds = Field(default=900.0, description="after so long without work a machine may leave")
+    cooldown_s: Seconds = Field(default=300.0, description="shortest time between two calls, also over a restart")
+    min_nodes: int = Field(default=0, ge=0, le=100_000, description="machines that stay")
+    max_nodes: int = Field(default=10, ge=0, le=100_000, description="no more are asked for")
+    shapes: list[MachineShapeSection] = Field(
+        default=[],
+        max_length=64,
+        description="machines that the hook can make, each with `name`, `cpus`, `memory_bytes`, and `gpus`, "
+        "`gpu_model` and `gpu_memory_bytes`; jobs that only these could run are taken. Empty: machines like those "
+        "that there are",
+    )
+    dry_run: bool = Field(default=False, description="whether calls are only logged")
+
+    @model_validator(mode="after")
+    def _one_hook(self) -> AutoscaleSection:
+        if self.command and self.webhook:
+            raise ValueError("name a command or a webhook, not both")
+        if self.command and not self.command[0]:
+            raise ValueError("command: the program has no name")
+        if self.min_nodes > self.max_nodes:
+            raise ValueError("min_nodes must not be above max_nodes")
+        names = [one.name for one in self.shapes]
+        if len(set(names)) < len(names):
+            raise ValueError("two shapes have the same name")
+        return self
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody is told."""
+        return bool(self.command or self.webhook or self.dry_run)
+
+
 class TaskManagerSection(Section):
     """Queue, placement, attempts."""
 
@@ -311,6 +370,7 @@ class TaskManagerSection(Section):
         default=30.0, description="what a plan allows for a stop, and more for a task with a longer grace"
     )
     limits: LimitsSection = LimitsSection()
+    autoscale: AutoscaleSection = AutoscaleSection()
 
 
 class ResourceManagerSection(Section):

@@ -208,6 +208,16 @@ class EndWord(StrEnum):
             advice="Its machine went away, or no longer has it.",
         ),
     )
+    DRAINED = (
+        "drained",
+        EndFacts(
+            attempt=_A.CANCELLED,
+            task=_T.CANCELLED,
+            fault=_F.OPERATOR,
+            detail="Its machine was emptied, and it had not ended by the deadline.",
+            advice="The task is run again on another machine, and loses no retry.",
+        ),
+    )
     PLATFORM_ERROR = (
         "platform_error",
         EndFacts(

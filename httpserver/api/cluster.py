@@ -115,21 +115,36 @@ async def get_node_usage(
 
 
 @router.post("/nodes/{id}/cordon", tags=["nodes"])
-async def cordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.Node:
+async def cordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.NodeAdmission:
     """It takes no new work; what runs there goes on."""
     return await parts.cluster.set_admission(id, "cordon", note=body.note if body else "", by=by.name)
 
 
 @router.post("/nodes/{id}/uncordon", tags=["nodes"])
-async def uncordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.Node:
+async def uncordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.NodeAdmission:
     """It takes work again, also after a drain."""
     return await parts.cluster.set_admission(id, "uncordon", note=body.note if body else "", by=by.name)
 
 
 @router.post("/nodes/{id}/drain", tags=["nodes"])
-async def drain_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.Node:
-    """It takes no new work and is DRAINED once what runs there has ended by itself."""
-    return await parts.cluster.set_admission(id, "drain", note=body.note if body else "", by=by.name)
+async def drain_node(id: str, by: AnAdmin, parts: TheParts, body: s.DrainRequest | None = None) -> s.NodeAdmission:
+    """It takes no new work and is DRAINED once nothing runs there. Without a deadline all ends by itself. With one,
+    what still runs then is stopped and run again elsewhere; owners are told at once."""
+    return await parts.cluster.set_admission(id, "drain", note=body.note if body else "", by=by.name, wish=body)
+
+
+@router.get("/nodes/{id}/drain", tags=["nodes"])
+async def preview_drain(id: str, _: AnAdmin, parts: TheParts) -> s.DrainPreview:
+    """What emptying a machine would touch. Nothing is changed."""
+    return await parts.cluster.drain_preview(id)
+
+
+@router.post("/nodes/{id}/replace", tags=["nodes"], status_code=204)
+async def replace_node(id: str, by: AnAdmin, parts: TheParts) -> Response:
+    """An operator's word that this machine was set up anew: the next worker of its name takes over, though its state
+    folder is another one. Without it that happens once the old one is DOWN."""
+    await parts.cluster.replace(id, by=by.name)
+    return Response(status_code=204)
 
 
 @router.post("/nodes/{id}/gpus/{uuid}/return", tags=["nodes"])

@@ -103,13 +103,54 @@ class QueueAndNodes:
         return s.NodeUsage(points=[wire.usage_point(point) for point in reply.points], span_s=reply.span_s)
 
     async def set_admission(
-        self, node_id: str, action: Literal["cordon", "uncordon", "drain"], *, note: str, by: str
-    ) -> s.Node:
-        """Cordon, uncordon or drain; idempotent."""
+        self,
+        node_id: str,
+        action: Literal["cordon", "uncordon", "drain"],
+        *,
+        note: str,
+        by: str,
+        wish: s.DrainRequest | None = None,
+    ) -> s.NodeAdmission:
+        """Cordon, uncordon or drain; idempotent. ``wish``: how a drain is to end.
+
+        Raises:
+            NotFound: no such node.
+            InvalidInput: the drain can't end so.
+        """
         request = rm.SetAdmissionRequest(node_id=node_id, action=_ADMISSION[action], note=note, by=by)
+        if wish is not None:
+            if wish.within_s is not None and wish.until_at is not None:
+                sentence = "Name the deadline once: `within_s` or `until_at`."
+                raise InvalidInput(sentence, problems=[Problem("/until_at", sentence)])
+            until_at = wish.until_at if wish.within_s is None else self._clock.now() + wish.within_s
+            if until_at is not None:
+                request.until_at = until_at
+            if wish.return_when_back is not None:
+                request.return_when_back = wish.return_when_back
+            if wish.return_at is not None:
+                request.return_at = wish.return_at
         reply = await self._services.nodes.call("SetAdmission", request, deadline_s=ACT_S)
         log.info("node.admission", node=node_id, action=action, by=by)
-        return wire.node(reply.node)
+        return s.NodeAdmission(**dict(wire.node(reply.node)), changed=reply.changed)
+
+    async def drain_preview(self, node_id: str) -> s.DrainPreview:
+        """What runs on a node, and which waiting tasks could run nowhere else.
+
+        Raises:
+            NotFound: no such node.
+        """
+        reply = await self._services.tasks.call("PreviewDrain", tm.PreviewDrainRequest(node_id=node_id))
+        return wire.drain_preview(reply)
+
+    async def replace(self, node_id: str, *, by: str) -> None:
+        """Its machine was set up anew: the next Worker of this name is taken, whatever state folder it has.
+
+        Raises:
+            NotFound: no such node.
+        """
+        request = rm.ReplaceNodeRequest(node_id=node_id, by=by)
+        await self._services.nodes.call("ReplaceNode", request, deadline_s=ACT_S)
+        log.info("node.may_be_replaced", node=node_id, by=by)
 
     async def return_gpu(self, node_id: str, uuid: str, *, gone: bool, by: str) -> s.GpuReturned:
         """Give out a GPU again that was taken out, or forget one that is gone.

@@ -56,6 +56,7 @@ class Scheduling(ApiResponse):
     promises: str = Field("settled", description="when a start is promised under `conservative`: `settled`, `late`")
     promised: int = Field(0, description="so many starts are promised now")
     slack_s: float = Field(0.0, description="by how much they are later than estimated, on average")
+    growth_failure: str = Field("", description="why the hook for growth failed last; empty: it did not")
 
 
 class Queue(ApiResponse):
@@ -131,6 +132,29 @@ class Condition(ApiResponse):
     blocks_work: bool
 
 
+class NodeDrain(ApiResponse):
+    """How a machine is being emptied."""
+
+    since_at: float
+    by: str
+    until_at: float | None = Field(description="what still runs then is run elsewhere; null: all may end by itself")
+    attempts_at_start: int
+    attempts_left: int
+    last_ends_by_at: float | None = Field(
+        None, description="when the last of them must have ended, by its timeout; null: not known now, or nothing runs"
+    )
+    return_when_back: bool = Field(description="it opens by itself once its machine was restarted")
+    return_at: float | None = Field(description="it opens by itself then; null: it does not")
+
+
+class NodeEvent(ApiResponse):
+    """Something that happened to a machine."""
+
+    at: float
+    word: str
+    sentence: str
+
+
 class Node(ApiResponse):
     id: str
     health: NodeHealth
@@ -167,6 +191,8 @@ class Node(ApiResponse):
     gpus: list[NodeGpu]
     images: list[str]
     conditions: list[Condition]
+    drain: NodeDrain | None = Field(default=None, description="null: it is not being emptied")
+    events: list[NodeEvent] = Field(default_factory=list, description="what happened to it, oldest first; at most 20")
     booked: BookedOnNode | None = Field(
         default=None, description="what running tasks hold of it; null: not known now, and never in events"
     )
@@ -174,6 +200,32 @@ class Node(ApiResponse):
 
 class NodeDetail(Node):
     missing: list[Missing] = Field(default_factory=list, description="what could not be had now")
+
+
+class StrandedTask(ApiResponse):
+    """A waiting task that could run nowhere else now."""
+
+    job_id: str
+    task: str
+    owner: str
+    job_name: str
+
+
+class NodeAdmission(Node):
+    """A machine after somebody has said whether it takes work."""
+
+    changed: str = Field("", description="what others had said and holds no longer; empty: nothing")
+
+
+class DrainPreview(ApiResponse):
+    """What emptying a machine would touch. Nothing has changed."""
+
+    running: list[TaskBooking] = Field(description="there, the one that ends first at the front; at most 100")
+    total_running: int
+    stranded: list[StrandedTask] = Field(
+        description="waiting tasks that could run nowhere else, in the order of the queue; at most 100"
+    )
+    total_stranded: int
 
 
 class NodeList(ApiResponse):
@@ -221,6 +273,19 @@ class NodeUsage(ApiResponse):
 
 class NodeNote(ApiRequest):
     note: str = Field("", max_length=500, description="why, for the others")
+
+
+class DrainRequest(NodeNote):
+    """What is left out stays as an earlier drain of this machine said."""
+
+    within_s: float | None = Field(
+        None, gt=0, le=31_536_000, description="what still runs after so many seconds is run elsewhere"
+    )
+    until_at: float | None = Field(
+        None, ge=0, le=1e11, description="the same as an instant; 0: without a deadline. Not with `within_s`"
+    )
+    return_when_back: bool | None = Field(None, description="open by itself once the machine was restarted")
+    return_at: float | None = Field(None, ge=0, le=1e11, description="open by itself then; 0: not by the clock")
 
 
 class GpuReturn(ApiRequest):

@@ -95,7 +95,9 @@ def on_nodes(
     sums: dict[NodeId, pb.ListBookingsReply.Node] = {}
     for room in pass_input.free_resources(state, settings, reading.mono):
         sums[room.node.id] = pb.ListBookingsReply.Node(node_id=room.node.id, closed=room.closed)
-    for attempt in state.attempts.values():
+    wanted = pass_input.pass_settings(settings)
+    patience_s = settings.leases.missing_grace_s
+    for key, attempt in state.attempts.items():
         node = sums.get(attempt.node_id)
         if node is None:
             gone = f"{attempt.node_id} is no longer on the list of machines"
@@ -104,6 +106,8 @@ def on_nodes(
         node.memory_bytes += attempt.shape.memory_bytes
         node.gpus += len(attempt.gpu_uuids)
         node.tasks += 1
+        one = pass_input.booking(attempt, state.tracking[key], state.tasks[key], wanted, reading.mono, patience_s)
+        node.last_ends_by = max(node.last_ends_by, reading.now + max(0.0, one.until_s - reading.mono))
     return list(sums.values())
 
 

@@ -15,7 +15,7 @@ from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
 from .. import wire
-from ..engine import leases, pass_input
+from ..engine import drains, leases, pass_input
 from ..engine.engine import Engine
 from ..engine.state import EngineState
 from ..model import Attempt, Task
@@ -44,7 +44,7 @@ class QueueQueries:
         settings = self._engine.settings
         # This does not wait for the turn under way: nodes come from ResourceManager, whether or not the turn succeeds.
         nodes = list(self._engine.state.nodes.values())
-        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks)
+        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks, settings.grown)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         for asked in request.shapes:
             shape = wire.shape(
@@ -173,7 +173,10 @@ class QueueQueries:
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
         """The attempt as pages show it."""
-        return wire.attempt_view(attempt, self._sentence(attempt) if attempt.live else "")
+        if not attempt.live:
+            return wire.attempt_view(attempt)
+        warning = drains.warning(self._engine.state.nodes.get(attempt.node_id))
+        return wire.attempt_view(attempt, self._sentence(attempt), warning)
 
     def _address(self, attempt: Attempt) -> str:
         state = self._engine.state

@@ -30,6 +30,7 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
         promises=scheduling_choice.settings.promises.value,
         promised=sum(place.promised_s is not None for place in state.reservations.values()),
         slack_s=_slack_s(state),
+        growth_failure=scheduling_choice.growth_failure(),
     )
     if state.queue.failure:
         fails = f"{state.queue.failure}; aging_sjf orders the queue until it works again"

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from headway.errors import Conflict
 from headway.ids import NodeId
 from headway.logs import get_logger
+from headway.states import TaskEventKind
 
-from ..model import Attempt
+from ..model import Attempt, Node
 from ..planning.limit_checks import contradictions
 from ..settings import TaskManagerSettings
-from . import confirmation, leases
+from . import confirmation, drains, leases
 from .events import NodesChanged
 from .leases import AttemptLease
 from .state import EngineState
@@ -36,8 +37,22 @@ def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
     for node_id in change.removed:
         state.remove_node(node_id)
     for node in change.nodes:
+        known = state.nodes.get(node.id)
         state.put_node(node)
+        _tell_drain(turn, known, node)
     log_contradictions(before, contradictions(limits, state.gpus))
+
+
+def _tell_drain(turn: Turn, before: Node | None, node: Node) -> None:
+    """Tells the owners of what runs there at once that the machine is emptied by a deadline, or no longer is."""
+    told = drains.news(before, node)
+    if not told:
+        return
+    for attempt in turn.state.on_node(node.id):
+        task = turn.state.tasks[attempt.id.task]
+        turn.state.put_attempt(attempt)  # its warnings are others now: pages are told
+        turn.state.put_task(turn.emit(task, TaskEventKind.ATTEMPT_STARTED, of=attempt, notice=told))
+    log.info("node.drain", node=node.id, until_at=node.drain_until_at, attempts=len(turn.state.on_node(node.id)))
 
 
 def log_contradictions(before: Sequence[str], now: Sequence[str]) -> None:
@@ -87,6 +102,9 @@ def on_time_passed(turn: Turn) -> None:
     # Not only at the next tick: the tasks of a lost machine wait for this moment.
     end_s = leases.next_end_s(live, state.leases, started_s=state.started_s, settings=settings.leases)
     state.lease_end_s = None if end_s is None or end_s <= state.mono else end_s + _BEHIND_S
+    for node_id in state.drain_deadlines.past(state.nodes.values(), now=state.now, mono=state.mono):
+        for attempt in state.on_node(node_id):
+            turn.request_stop(attempt, drains.STOP)
     for attempt in list(state.attempts.values()):
         if attempt.state in LIVE_BEFORE_START and _started_too_late(state, attempt, settings):
             turn.request_stop(attempt, "platform")

@@ -43,6 +43,7 @@ def pass_settings(settings: TaskManagerSettings) -> PassSettings:
         start_limit_s=min(settings.start_limit_s, settings.booked_start_s),
         stop_limit_s=min(settings.stop_limit_s, settings.booked_stop_s),
         limits=settings.limits,
+        grown=settings.grown,
         cpu_tasks=settings.cpu_tasks,
         slack_s=_CLOCKS_APART_S,
     )

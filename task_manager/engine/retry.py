@@ -71,6 +71,8 @@ def after_end(
         return EndTask(TaskState.CANCELLED, _cancelled(reason))
     if task.shape.node_id:
         return EndTask(reason.task_state, reason)  # the person's process has ended with it: nobody would take another
+    if reason.word is EndWord.DRAINED:
+        return _again(task, now, 0.0, None, refusals=0)  # an admin's wish: it costs the task nothing
     if reason.word is EndWord.NODE_LOST or (engine_away and reason.platform_retry):
         if task.losses >= settings.loss_retries:
             return EndTask(reason.task_state, _last_loss(reason, task.losses + 1))

@@ -7,7 +7,7 @@ counts until it is taken back. Waiting tasks stay in the queue and get the new o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headway.errors import InvalidInput
@@ -44,6 +44,7 @@ class SchedulingChoice:
     policy_states: dict[str, str] = field(default_factory=dict)  # of policies by name, as stored
     settings: TaskManagerSettings = field(init=False)
     policy: Policy = field(init=False)
+    growth_failure: Callable[[], str] = lambda: ""  # why the hook for growth failed last
     problem: str = ""  # why what an admin set can't be used
     saved_s: float = 0.0  # boot clock
 

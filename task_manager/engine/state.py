@@ -26,6 +26,7 @@ from ..planning.changes import Seen
 from ..planning.pass_model import Plan
 from ..planning.placement import FreeResources, why_closed
 from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
+from . import drains
 from .comparing.gates import GateNodes, Gates
 from .leases import NodeLease
 from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
@@ -78,6 +79,7 @@ class EngineState:
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
         self.unfit: dict[NodeId, UnfitNode] = {}
+        self.drain_deadlines = drains.Deadlines()
         self.unconfirmed: dict[NodeId, str] = {}  # why a node takes no work (``confirmation``)
         self.gates = Gates()
         self.nodes_live = False  # whether the nodes are as ResourceManager says now, not as they were stored

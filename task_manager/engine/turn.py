@@ -19,7 +19,7 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKin
 from ..decisions.frames import Frame
 from ..model import Attempt, Task
 from ..settings import TaskManagerSettings
-from . import confirmation, phases, retry, usage
+from . import confirmation, drains, phases, retry, usage
 from .comparing import gates
 from .events import ExtendOrder, StopOrder
 from .scheduling_choice import POLICY, AdminChoice, SchedulingChoice
@@ -144,7 +144,7 @@ class Turn:
         attempt = replace(attempt, state=state, stop_word=word, stop_at=self.now)
         tracking = self.state.tracking[attempt.id.task]
         if not tracking.sent:
-            self.end_attempt(attempt, EndReason(EndWord.CANCELLED))
+            self.end_attempt(attempt, EndReason(EndWord.DRAINED if word == drains.STOP else EndWord.CANCELLED))
             return
         self.state.put_attempt(attempt)
         self.stops.append(StopOrder(attempt.id, word))
@@ -166,6 +166,8 @@ class Turn:
         if attempt.stop_word == "platform" and not reason.succeeded:
             detail = f"It had not started within {self.settings.start_limit_s:g} s."
             reason = EndReason(EndWord.START_FAILED, reason.exit_code, reason.signal, detail)
+        if attempt.stop_word == drains.STOP:
+            reason = drains.end_reason(reason, self.state.nodes.get(attempt.node_id), attempt.node_id)
         event = AttemptEventKind(reason.attempt_state.value)
         ended = replace(
             attempt,

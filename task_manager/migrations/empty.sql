@@ -1,4 +1,4 @@
--- Revision 0014, written by scripts/render_tables.
+-- Revision 0015, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -194,4 +194,10 @@ CREATE TABLE usage_days (
 	PRIMARY KEY (day, owner, node_id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0014');
+CREATE TABLE autoscale (
+	id INTEGER NOT NULL,
+	asked_at FLOAT NOT NULL,
+	PRIMARY KEY (id)
+);
+
+INSERT INTO alembic_version (version_num) VALUES ('0015');

@@ -10,7 +10,7 @@ from enum import StrEnum
 from headway.ids import NodeId, TaskId
 
 from ..limits import AdmissionLimits
-from ..model import Shape, Task
+from ..model import Node, Shape, Task
 from ..order.policy import Key, Policy, View
 from ..order.queue import TaskQueue
 from .bookings import Booking, Reservation
@@ -49,6 +49,7 @@ class PassSettings:
     promised: int = 200  # the most promised starts at a time
     start_limit_s: float = 0.0  # the platform's: from placement to the user's process
     stop_limit_s: float = 0.0  # the platform's: from the timeout until the GPUs are free
+    grown: tuple[Node, ...] = ()  # machines that the hook for growth can make
     limits: AdmissionLimits = field(default_factory=AdmissionLimits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     # A stored reservation may overlap others by so much and still hold: its times were rounded when they were stored.

@@ -74,7 +74,7 @@ class _PlannedCluster:
         self._asked = asked
         self._plan = plan
         self._allow_unsatisfiable = allow_unsatisfiable
-        self._submit_check = SubmitCheck(nodes, asked.settings.limits, asked.settings.cpu_tasks)
+        self._submit_check = SubmitCheck(nodes, asked.settings.limits, asked.settings.cpu_tasks, asked.settings.grown)
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
         self._overtaking = OvertakingPromises(plan, asked.queue.key_of)

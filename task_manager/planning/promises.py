@@ -214,7 +214,8 @@ def _why_node_gone(snapshot: PassInput, timelines: NodeTimelines, reservation: R
     if not free.closed:
         return ""
     if _closed_for_good(free) or reservation.start_s <= snapshot.now_s:
-        return f"{free.closed}"
+        # The sentence stays while the new start is later, though the node may be open again by then.
+        return free.closed.replace(f"{free.node.id} is ", f"{free.node.id} was ", 1)
     return ""
 
 

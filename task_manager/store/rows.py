@@ -187,4 +187,6 @@ def node_of(text: str) -> Node:
         driver_version=data.get("driver_version", ""),
         most_ulimits=tuple((name, hard) for name, hard in data.get("most_ulimits", ())),
         cuda_version=data.get("cuda_version", ""),
+        drain_until_at=data.get("drain_until_at", 0.0),
+        drain_note=data.get("drain_note", ""),
     )

@@ -219,6 +219,14 @@ scheduling = Table(
     Column("set_at", Float(53), nullable=False),
 )
 
+# When the hook for growth was told last: one row at most.
+autoscale = Table(
+    "autoscale",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("asked_at", Float(53), nullable=False),
+)
+
 # What each policy has learnt.
 policy_states = Table(
     "policy_states",

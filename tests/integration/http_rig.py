@@ -141,6 +141,12 @@ class FakeAttempts(FakeTaskManager):
             running=self.bookings.bookings[: request.running_limit], running_matching=len(self.bookings.bookings),
         )  # fmt: skip
 
+    async def PreviewDrain(self, request: tm.PreviewDrainRequest, context: Any) -> tm.PreviewDrainReply:
+        stranded = tm.PreviewDrainReply.Stranded(
+            task=common.Task(job_id="j1", name="big"), owner="ada", job_name="train"
+        )
+        return tm.PreviewDrainReply(stranded=[stranded], total_stranded=1)
+
     async def ListBookings(self, request: tm.ListBookingsRequest, context: Any) -> AsyncIterator[tm.ListBookingsReply]:
         self._away()
         yield self.bookings
@@ -273,7 +279,13 @@ class FakeNodes(ResourceManagerServicer):
         self.asked.append(request)
         node = self.nodes[request.node_id]
         node.admission = {1: "CORDONED", 2: "OPEN", 3: "DRAINING"}[request.action]
-        return rm.SetAdmissionReply(node=node)
+        if request.HasField("until_at"):
+            node.drain.until_at, node.drain.by = request.until_at, request.by
+        return rm.SetAdmissionReply(node=node, changed="It was CORDONED." if request.by == "boss" else "")
+
+    async def ReplaceNode(self, request: rm.ReplaceNodeRequest, context: Any) -> rm.ReplaceNodeReply:
+        self.asked.append(request)
+        return rm.ReplaceNodeReply()
 
     async def ReturnGpu(self, request: rm.ReturnGpuRequest, context: Any) -> rm.ReturnGpuReply:
         self.returned.append(request)

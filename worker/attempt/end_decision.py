@@ -166,6 +166,8 @@ def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = N
             return EndReason(EndWord.GPU_IDLE, exit_code, signal, evidence.stop_detail)
         case StopWord.KILLED_OUTSIDE:
             return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
+        case StopWord.DRAINED:
+            return EndReason(EndWord.DRAINED, exit_code, signal)
         case StopWord.PLATFORM:
             return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {evidence.node}.")
 

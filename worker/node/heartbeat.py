@@ -6,6 +6,7 @@ Orders are stops, discards and extensions. It uses neither the engine nor the mo
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from ..box import StopWord
 from ..model import ExtendAttempt
 
 log = get_logger(__name__)
+
+_RETRY_S = 2.0
+_JITTER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Heartbeat:
         discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
         extend: Callable[[Sequence[ExtendAttempt]], Awaitable[None]],
         on_answered_again: Callable[[], None] = lambda: None,
+        chance: random.Random | None = None,
     ) -> None:
         self._send = send
         self._clock = clock
@@ -64,6 +69,7 @@ class Heartbeat:
         self._extend = extend
         self._on_answered_again = on_answered_again
         self.on_sent: Callable[[bool], None] = lambda answered: None  # told whether a heartbeat was answered
+        self._chance = chance or random.Random()
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
@@ -141,5 +147,7 @@ class Heartbeat:
         while True:
             self._now.clear()
             answered = await self.send_once()
-            pause_s = self._every_s if answered else min(self._every_s, 2.0)
-            await wait(self._now, pause_s, self._clock)
+            pause_s = self._every_s if answered else min(self._every_s, _RETRY_S)
+            # Never longer: leases are counted by it. Shorter by chance, so that Workers that lost TaskManager at once
+            # don't call it at once for ever.
+            await wait(self._now, pause_s * self._chance.uniform(1 - _JITTER, 1.0), self._clock)

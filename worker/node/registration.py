@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 from headway.backoff import Backoff
@@ -61,6 +62,15 @@ class Registration:
                 if silent_s >= 3 * poll_s:
                     self.polled()
 
+    async def first(self) -> None:
+        """Register before anything else is done, however long it takes.
+
+        Raises:
+            Fenced: another process serves this node, or has this state folder.
+        """
+        await self._until_registered()
+        self.registered.set()
+
     async def _until_registered(self) -> float:
         pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
@@ -75,7 +85,8 @@ class Registration:
             else:
                 log.info("registration.done", poll_s=poll_s)
                 return max(0.1, poll_s)
-            await self._clock.sleep(pause_s)
+            # By chance somewhat later: after an outage all machines ask.
+            await self._clock.sleep(pause_s * random.uniform(1.0, 1.5))
 
     async def _reported(self) -> bool:
         """False: ResourceManager does not know this node, or no longer."""

@@ -66,6 +66,7 @@ class StatusReader:
         images: ImageManager,
         show_names: bool,
         gpu_passing: Callable[[], str] | None = None,
+        worker_uuid: str = "",
     ) -> None:
         """``show_names``: whether the status names images that Headway did not fetch, since jobs may use those."""
         self._node_id = node_id
@@ -82,6 +83,7 @@ class StatusReader:
         self._images = images
         self._show_names = show_names
         self._gpu_passing = gpu_passing
+        self._worker_uuid = worker_uuid
         self._cpu_before: tuple[float, float] | None = None  # (at, busy CPU seconds)
         self._gpus_seen: dict[str, GpuReading] = {}
 
@@ -107,6 +109,8 @@ class StatusReader:
             load1=os.getloadavg()[0],
             live_attempts=len(self._live()),
             engine_images=await self._engine_images(),
+            worker_uuid=self._worker_uuid,
+            boot_id=self._clock.boot_id(),
         )
         status.images.extend(sorted({name for image in status.engine_images for name in image.names})[:_MAX_IMAGES])
         if disk is not None:

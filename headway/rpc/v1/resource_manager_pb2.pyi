@@ -108,7 +108,7 @@ class Condition(_message.Message):
     def __init__(self, word: _Optional[str] = ..., sentence: _Optional[str] = ..., since: _Optional[float] = ..., blocks_work: _Optional[bool] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
-    __slots__ = ("node_id", "incarnation", "at", "capacity", "conditions", "cpu_used", "memory_used_bytes", "memory_total_bytes", "disk_free_bytes", "disk_total_bytes", "load1", "live_attempts", "images", "engine_images")
+    __slots__ = ("node_id", "incarnation", "at", "capacity", "conditions", "cpu_used", "memory_used_bytes", "memory_total_bytes", "disk_free_bytes", "disk_total_bytes", "load1", "live_attempts", "images", "engine_images", "worker_uuid", "boot_id")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,8 @@ class NodeStatus(_message.Message):
     LIVE_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     IMAGES_FIELD_NUMBER: _ClassVar[int]
     ENGINE_IMAGES_FIELD_NUMBER: _ClassVar[int]
+    WORKER_UUID_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     at: float
@@ -137,7 +139,9 @@ class NodeStatus(_message.Message):
     live_attempts: int
     images: _containers.RepeatedScalarFieldContainer[str]
     engine_images: _containers.RepeatedCompositeFieldContainer[EngineImage]
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., at: _Optional[float] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., load1: _Optional[float] = ..., live_attempts: _Optional[int] = ..., images: _Optional[_Iterable[str]] = ..., engine_images: _Optional[_Iterable[_Union[EngineImage, _Mapping]]] = ...) -> None: ...
+    worker_uuid: str
+    boot_id: str
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., at: _Optional[float] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., load1: _Optional[float] = ..., live_attempts: _Optional[int] = ..., images: _Optional[_Iterable[str]] = ..., engine_images: _Optional[_Iterable[_Union[EngineImage, _Mapping]]] = ..., worker_uuid: _Optional[str] = ..., boot_id: _Optional[str] = ...) -> None: ...
 
 class EngineImage(_message.Message):
     __slots__ = ("id", "names", "repo_digests", "bytes", "ours")
@@ -195,7 +199,7 @@ class ReportStatusReply(_message.Message):
     def __init__(self, known: _Optional[bool] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "incarnation", "address", "health", "admission", "status", "registered_at", "seen_at", "note", "version", "labels", "health_sentence")
+    __slots__ = ("id", "incarnation", "address", "health", "admission", "status", "registered_at", "seen_at", "note", "version", "labels", "health_sentence", "drain", "events")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +219,8 @@ class Node(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     HEALTH_SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     incarnation: int
     address: str
@@ -227,7 +233,35 @@ class Node(_message.Message):
     version: str
     labels: _containers.ScalarMap[str, str]
     health_sentence: str
-    def __init__(self, id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., health: _Optional[str] = ..., admission: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., registered_at: _Optional[float] = ..., seen_at: _Optional[float] = ..., note: _Optional[str] = ..., version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., health_sentence: _Optional[str] = ...) -> None: ...
+    drain: Drain
+    events: _containers.RepeatedCompositeFieldContainer[NodeEvent]
+    def __init__(self, id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., health: _Optional[str] = ..., admission: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., registered_at: _Optional[float] = ..., seen_at: _Optional[float] = ..., note: _Optional[str] = ..., version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., health_sentence: _Optional[str] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., events: _Optional[_Iterable[_Union[NodeEvent, _Mapping]]] = ...) -> None: ...
+
+class Drain(_message.Message):
+    __slots__ = ("since_at", "by", "until_at", "attempts_at_start", "return_when_back", "return_at")
+    SINCE_AT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_AT_START_FIELD_NUMBER: _ClassVar[int]
+    RETURN_WHEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    RETURN_AT_FIELD_NUMBER: _ClassVar[int]
+    since_at: float
+    by: str
+    until_at: float
+    attempts_at_start: int
+    return_when_back: bool
+    return_at: float
+    def __init__(self, since_at: _Optional[float] = ..., by: _Optional[str] = ..., until_at: _Optional[float] = ..., attempts_at_start: _Optional[int] = ..., return_when_back: _Optional[bool] = ..., return_at: _Optional[float] = ...) -> None: ...
+
+class NodeEvent(_message.Message):
+    __slots__ = ("at", "word", "sentence")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    at: float
+    word: str
+    sentence: str
+    def __init__(self, at: _Optional[float] = ..., word: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ("node_id",)
@@ -282,7 +316,7 @@ class GetNodeUsageReply(_message.Message):
     def __init__(self, points: _Optional[_Iterable[_Union[UsagePoint, _Mapping]]] = ..., span_s: _Optional[float] = ...) -> None: ...
 
 class SetAdmissionRequest(_message.Message):
-    __slots__ = ("node_id", "action", "note", "by")
+    __slots__ = ("node_id", "action", "note", "by", "until_at", "return_when_back", "return_at")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ACTION_UNSPECIFIED: _ClassVar[SetAdmissionRequest.Action]
@@ -297,17 +331,37 @@ class SetAdmissionRequest(_message.Message):
     ACTION_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_FIELD_NUMBER: _ClassVar[int]
+    RETURN_WHEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    RETURN_AT_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     action: SetAdmissionRequest.Action
     note: str
     by: str
-    def __init__(self, node_id: _Optional[str] = ..., action: _Optional[_Union[SetAdmissionRequest.Action, str]] = ..., note: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    until_at: float
+    return_when_back: bool
+    return_at: float
+    def __init__(self, node_id: _Optional[str] = ..., action: _Optional[_Union[SetAdmissionRequest.Action, str]] = ..., note: _Optional[str] = ..., by: _Optional[str] = ..., until_at: _Optional[float] = ..., return_when_back: _Optional[bool] = ..., return_at: _Optional[float] = ...) -> None: ...
 
 class SetAdmissionReply(_message.Message):
-    __slots__ = ("node",)
+    __slots__ = ("node", "changed")
     NODE_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
     node: Node
-    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+    changed: str
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ..., changed: _Optional[str] = ...) -> None: ...
+
+class ReplaceNodeRequest(_message.Message):
+    __slots__ = ("node_id", "by")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    by: str
+    def __init__(self, node_id: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ReplaceNodeReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ReturnGpuRequest(_message.Message):
     __slots__ = ("node_id", "uuid", "by", "gone")

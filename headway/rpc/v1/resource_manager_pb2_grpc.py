@@ -65,6 +65,11 @@ class ResourceManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.FromString,
                 _registered_method=True)
+        self.ReplaceNode = channel.unary_unary(
+                '/headway.rpc.v1.ResourceManager/ReplaceNode',
+                request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeReply.FromString,
+                _registered_method=True)
         self.ReturnGpu = channel.unary_unary(
                 '/headway.rpc.v1.ResourceManager/ReturnGpu',
                 request_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReturnGpuRequest.SerializeToString,
@@ -155,6 +160,13 @@ class ResourceManagerServicer:
 
     def ForgetNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplaceNode(self, request, context):
+        """A machine was set up anew: the next Worker of this name is taken with whatever state folder it has.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -258,6 +270,11 @@ def add_ResourceManagerServicer_to_server(servicer, server):
                     servicer.ForgetNode,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.SerializeToString,
+            ),
+            'ReplaceNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplaceNode,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeReply.SerializeToString,
             ),
             'ReturnGpu': grpc.unary_unary_rpc_method_handler(
                     servicer.ReturnGpu,
@@ -473,6 +490,33 @@ class ResourceManager:
             '/headway.rpc.v1.ResourceManager/ForgetNode',
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ForgetNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplaceNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.ResourceManager/ReplaceNode',
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_resource__manager__pb2.ReplaceNodeReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -601,28 +601,57 @@ class ListBookingsRequest(_message.Message):
 class ListBookingsReply(_message.Message):
     __slots__ = ("nodes", "bookings")
     class Node(_message.Message):
-        __slots__ = ("node_id", "cpu_centi", "memory_bytes", "gpus", "tasks", "closed")
+        __slots__ = ("node_id", "cpu_centi", "memory_bytes", "gpus", "tasks", "closed", "last_ends_by")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
         CPU_CENTI_FIELD_NUMBER: _ClassVar[int]
         MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
         GPUS_FIELD_NUMBER: _ClassVar[int]
         TASKS_FIELD_NUMBER: _ClassVar[int]
         CLOSED_FIELD_NUMBER: _ClassVar[int]
+        LAST_ENDS_BY_FIELD_NUMBER: _ClassVar[int]
         node_id: str
         cpu_centi: int
         memory_bytes: int
         gpus: int
         tasks: int
         closed: str
-        def __init__(self, node_id: _Optional[str] = ..., cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., closed: _Optional[str] = ...) -> None: ...
+        last_ends_by: float
+        def __init__(self, node_id: _Optional[str] = ..., cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., closed: _Optional[str] = ..., last_ends_by: _Optional[float] = ...) -> None: ...
     NODES_FIELD_NUMBER: _ClassVar[int]
     BOOKINGS_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedCompositeFieldContainer[ListBookingsReply.Node]
     bookings: _containers.RepeatedCompositeFieldContainer[Booking]
     def __init__(self, nodes: _Optional[_Iterable[_Union[ListBookingsReply.Node, _Mapping]]] = ..., bookings: _Optional[_Iterable[_Union[Booking, _Mapping]]] = ...) -> None: ...
 
+class PreviewDrainRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
+class PreviewDrainReply(_message.Message):
+    __slots__ = ("running", "total_running", "stranded", "total_stranded")
+    class Stranded(_message.Message):
+        __slots__ = ("task", "owner", "job_name")
+        TASK_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+        task: _common_pb2.Task
+        owner: str
+        job_name: str
+        def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ...) -> None: ...
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    STRANDED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_STRANDED_FIELD_NUMBER: _ClassVar[int]
+    running: _containers.RepeatedCompositeFieldContainer[Booking]
+    total_running: int
+    stranded: _containers.RepeatedCompositeFieldContainer[PreviewDrainReply.Stranded]
+    total_stranded: int
+    def __init__(self, running: _Optional[_Iterable[_Union[Booking, _Mapping]]] = ..., total_running: _Optional[int] = ..., stranded: _Optional[_Iterable[_Union[PreviewDrainReply.Stranded, _Mapping]]] = ..., total_stranded: _Optional[int] = ...) -> None: ...
+
 class Scheduling(_message.Message):
-    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions", "promises", "promised", "slack_s")
+    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions", "promises", "promised", "slack_s", "growth_failure")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -636,6 +665,7 @@ class Scheduling(_message.Message):
     PROMISES_FIELD_NUMBER: _ClassVar[int]
     PROMISED_FIELD_NUMBER: _ClassVar[int]
     SLACK_S_FIELD_NUMBER: _ClassVar[int]
+    GROWTH_FAILURE_FIELD_NUMBER: _ClassVar[int]
     policy: str
     discipline: str
     configured_policy: str
@@ -649,7 +679,8 @@ class Scheduling(_message.Message):
     promises: str
     promised: int
     slack_s: float
-    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ..., promises: _Optional[str] = ..., promised: _Optional[int] = ..., slack_s: _Optional[float] = ...) -> None: ...
+    growth_failure: str
+    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ..., promises: _Optional[str] = ..., promised: _Optional[int] = ..., slack_s: _Optional[float] = ..., growth_failure: _Optional[str] = ...) -> None: ...
 
 class SetSchedulingRequest(_message.Message):
     __slots__ = ("policy", "discipline", "by")

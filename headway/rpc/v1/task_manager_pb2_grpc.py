@@ -105,6 +105,11 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostReply.FromString,
                 _registered_method=True)
+        self.PreviewDrain = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/PreviewDrain',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewDrainRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewDrainReply.FromString,
+                _registered_method=True)
         self.ExtendTask = channel.unary_unary(
                 '/headway.rpc.v1.TaskManager/ExtendTask',
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskRequest.SerializeToString,
@@ -253,6 +258,13 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PreviewDrain(self, request, context):
+        """What a drain of a node would touch: nothing is stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExtendTask(self, request, context):
         """More time for a running task: stored when answered. Idempotent on the request id.
         """
@@ -389,6 +401,11 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.DeclareNodeLost,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostReply.SerializeToString,
+            ),
+            'PreviewDrain': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreviewDrain,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewDrainRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewDrainReply.SerializeToString,
             ),
             'ExtendTask': grpc.unary_unary_rpc_method_handler(
                     servicer.ExtendTask,
@@ -815,6 +832,33 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/DeclareNodeLost',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreviewDrain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/PreviewDrain',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewDrainRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewDrainReply.FromString,
             options,
             channel_credentials,
             insecure,

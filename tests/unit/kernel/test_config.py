@@ -74,6 +74,8 @@ OPTIONAL = {
     "simulated_gpu_script",
     "file",
     "metrics_listen",
+    "webhook",
+    "webhook_secret_file",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from headway.errors import Fenced
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.states import Admission
-from resource_manager import inventory
+from resource_manager import identity, inventory
 from resource_manager.inventory import Node
 
 NOW = 1_800_000_000.0
@@ -93,8 +93,9 @@ def test_a_worker_that_starts_again_keeps_what_operators_said() -> None:
     request = pb.RegisterNodeRequest(node_id="a", incarnation=6, address="b:1", status=a_status())
     after = inventory.registered(node, request, now=NOW, monotonic=100)
     assert (after.admission, after.note, after.address, after.incarnation) == (Admission.DRAINED, "new disk", "b:1", 6)
+    older = identity.claim(pb.RegisterNodeRequest(node_id="a", incarnation=4), [a_node()])
     with pytest.raises(Fenced, match="a:7004"):
-        inventory.registered(a_node(), pb.RegisterNodeRequest(node_id="a", incarnation=4), now=NOW, monotonic=100)
+        identity.check(older, old_answers=False)
 
 
 def test_an_answer_of_an_older_start_is_no_answer() -> None:

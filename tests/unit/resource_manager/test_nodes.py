@@ -265,7 +265,7 @@ async def test_a_drain_ends_with_the_first_empty_answer_asked_for_after_it_began
     await rig.register("a", live=0)
     asked_before = rig.clock.monotonic()
     rig.clock.tick(0.5)
-    assert (await rig.nodes.set_admission("a", AdmissionEvent.DRAIN, "new disk", "root")).admission == "DRAINING"
+    assert (await rig.nodes.set_admission("a", AdmissionEvent.DRAIN, "new disk", "root")).node.admission == "DRAINING"
     await rig.nodes.on_answer("a", a_status("a", live=0), asked_before)
     assert rig.node("a").admission == "DRAINING"
     rig.workers.statuses["a:7004"] = a_status("a", live=2)
@@ -277,7 +277,7 @@ async def test_a_drain_ends_with_the_first_empty_answer_asked_for_after_it_began
     # The Worker is restarted with its new disk: what was said of the node stays.
     await rig.register("a", incarnation=2)
     assert (rig.node("a").admission, rig.node("a").note) == ("DRAINED", "new disk")
-    opened = await rig.nodes.set_admission("a", AdmissionEvent.UNCORDON, "", "root")
+    opened = (await rig.nodes.set_admission("a", AdmissionEvent.UNCORDON, "", "root")).node
     assert (opened.admission, opened.note) == ("OPEN", "")
 
 

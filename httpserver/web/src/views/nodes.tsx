@@ -12,12 +12,14 @@ import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
 import { HelpLink } from "../components/help-link";
+import { DrainButton } from "../components/drain-button";
 import { OutsideProcesses } from "../components/outside-processes";
 import { Trouble, shows } from "../components/kept-answer";
 import { textIn } from "../domain/address";
 import { gpuTold } from "../domain/bookings";
 import { gpuCell, gpuPassing } from "../domain/gpu";
 import { size, span, ulimits } from "../domain/format";
+import { drainProgress } from "../domain/drain";
 import { firstPress } from "../domain/press";
 import { admissionText, admissionTone, healthTone } from "../domain/states";
 
@@ -115,6 +117,9 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
                       Open again
                     </button>
                   )}
+                  {node.admission !== "DRAINED" && (
+                    <DrainButton id={node.id} deadline={node.drain?.until_at ?? null} busy={act.busy} />
+                  )}
                 </div>
               )}
             </div>
@@ -126,6 +131,7 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
             </p>
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
             {node.note && <p className="note">{node.note}</p>}
+            {node.drain && <p className="note">{drainProgress(node.drain, node.admission, now)}</p>}
             {node.conditions.map((c) => (
               <p key={c.word} className={c.blocks_work || ["gpu_unavailable", "gpu_faulty"].includes(c.word) ? "reason" : "note"}>
                 <Sentence text={c.sentence} />
@@ -203,6 +209,18 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
                   </tbody>
                 </table>
               </div>
+            )}
+            {node.events.length > 0 && (
+              <details>
+                <summary>what happened to this machine</summary>
+                <ul>
+                  {node.events.toReversed().map((event) => (
+                    <li key={`${event.at} ${event.word}`}>
+                      {span(now - event.at)} ago: {event.sentence}
+                    </li>
+                  ))}
+                </ul>
+              </details>
             )}
             {node.images.length > 0 && (
               <details>

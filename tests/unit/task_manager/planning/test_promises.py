@@ -135,8 +135,8 @@ def _node(name: str, **facts: Any) -> Change:
     ("change", "cause"),
     [
         (lambda cluster: cluster.lose("n1"), "has left the cluster"),
-        (_node("n1", health=NodeHealth.DOWN), "n1 is DOWN"),
-        (_node("n1", admission=Admission.CORDONED), "n1 is CORDONED"),
+        (_node("n1", health=NodeHealth.DOWN), "n1 was DOWN"),
+        (_node("n1", admission=Admission.CORDONED), "n1 was CORDONED"),
         (_node("n1", gpus=(replace(gpus_of("n1", 1)[0], sick=True),)), "can't run it any more"),
         (_node("n1", cpu_centi=50), "can't run it any more"),
         (_node("n1", cpu_centi=650), "offers less"),

@@ -770,13 +770,39 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Preview Drain
+         * @description What emptying a machine would touch. Nothing is changed.
+         */
+        get: operations["preview_drain"];
         put?: never;
         /**
          * Drain Node
-         * @description It takes no new work and is DRAINED once what runs there has ended by itself.
+         * @description It takes no new work and is DRAINED once nothing runs there. Without a deadline all ends by itself. With one,
+         *     what still runs then is stopped and run again elsewhere; owners are told at once.
          */
         post: operations["drain_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{id}/replace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace Node
+         * @description An operator's word that this machine was set up anew: the next worker of its name takes over, though its state
+         *     folder is another one. Without it that happens once the old one is DOWN.
+         */
+        post: operations["replace_node"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2432,6 +2458,58 @@ export interface components {
             kept_days: number;
         };
         /**
+         * DrainPreview
+         * @description What emptying a machine would touch. Nothing has changed.
+         */
+        DrainPreview: {
+            /**
+             * Running
+             * @description there, the one that ends first at the front; at most 100
+             */
+            running: components["schemas"]["TaskBooking"][];
+            /** Total Running */
+            total_running: number;
+            /**
+             * Stranded
+             * @description waiting tasks that could run nowhere else, in the order of the queue; at most 100
+             */
+            stranded: components["schemas"]["StrandedTask"][];
+            /** Total Stranded */
+            total_stranded: number;
+        };
+        /**
+         * DrainRequest
+         * @description What is left out stays as an earlier drain of this machine said.
+         */
+        DrainRequest: {
+            /**
+             * Note
+             * @description why, for the others
+             * @default
+             */
+            note: string;
+            /**
+             * Within S
+             * @description what still runs after so many seconds is run elsewhere
+             */
+            within_s?: number | null;
+            /**
+             * Until At
+             * @description the same as an instant; 0: without a deadline. Not with `within_s`
+             */
+            until_at?: number | null;
+            /**
+             * Return When Back
+             * @description open by itself once the machine was restarted
+             */
+            return_when_back?: boolean | null;
+            /**
+             * Return At
+             * @description open by itself then; 0: not by the clock
+             */
+            return_at?: number | null;
+        };
+        /**
          * Edge
          * @description ``target`` needs ``source`` to have ended so.
          */
@@ -2466,7 +2544,7 @@ export interface components {
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "drained" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -4007,8 +4085,114 @@ export interface components {
             images: string[];
             /** Conditions */
             conditions: components["schemas"]["Condition"][];
+            /** @description null: it is not being emptied */
+            drain: components["schemas"]["NodeDrain"] | null;
+            /**
+             * Events
+             * @description what happened to it, oldest first; at most 20
+             */
+            events: components["schemas"]["NodeEvent"][];
             /** @description what running tasks hold of it; null: not known now, and never in events */
             booked: components["schemas"]["BookedOnNode"] | null;
+        };
+        /**
+         * NodeAdmission
+         * @description A machine after somebody has said whether it takes work.
+         */
+        NodeAdmission: {
+            /** Id */
+            id: string;
+            health: components["schemas"]["NodeHealth"];
+            /** Health Sentence */
+            health_sentence: string;
+            admission: components["schemas"]["Admission"];
+            /**
+             * Note
+             * @description an operator's word at cordon or drain
+             */
+            note: string;
+            /** Registered At */
+            registered_at: number;
+            /** Seen At */
+            seen_at: number;
+            /** Incarnation */
+            incarnation: number;
+            /** Version */
+            version: string;
+            /**
+             * Runtime
+             * @description docker; scripted: starts nothing, for rehearsals; or what a package adds
+             */
+            runtime: string;
+            /** Architecture */
+            architecture: string;
+            /** Engine Version */
+            engine_version: string;
+            /** Driver Version */
+            driver_version: string;
+            /** Cuda Version */
+            cuda_version: string;
+            /**
+             * Gpu Passing
+             * @description how its containers are given GPUs: device_request, cdi or device_nodes; empty: not at all, or it is not known
+             */
+            gpu_passing: string;
+            /**
+             * Most Ulimits
+             * @description hard limits that its engine can give a task (nofile, memlock in bytes); -1: unlimited; a name that is missing: not known
+             */
+            most_ulimits: {
+                [key: string]: number;
+            };
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Cpus
+             * @description declared
+             */
+            cpus: number;
+            /** Cpus Used */
+            cpus_used: number | null;
+            /**
+             * Memory Bytes
+             * @description declared
+             */
+            memory_bytes: number;
+            /** Memory Used Bytes */
+            memory_used_bytes: number | null;
+            /** Memory Total Bytes */
+            memory_total_bytes: number | null;
+            /** Disk Free Bytes */
+            disk_free_bytes: number | null;
+            /** Disk Total Bytes */
+            disk_total_bytes: number | null;
+            /** Load1 */
+            load1: number | null;
+            /** Live Attempts */
+            live_attempts: number;
+            /** Gpus */
+            gpus: components["schemas"]["NodeGpu"][];
+            /** Images */
+            images: string[];
+            /** Conditions */
+            conditions: components["schemas"]["Condition"][];
+            /** @description null: it is not being emptied */
+            drain: components["schemas"]["NodeDrain"] | null;
+            /**
+             * Events
+             * @description what happened to it, oldest first; at most 20
+             */
+            events: components["schemas"]["NodeEvent"][];
+            /** @description what running tasks hold of it; null: not known now, and never in events */
+            booked: components["schemas"]["BookedOnNode"] | null;
+            /**
+             * Changed
+             * @description what others had said and holds no longer; empty: nothing
+             * @default
+             */
+            changed: string;
         };
         /** NodeDetail */
         NodeDetail: {
@@ -4090,6 +4274,13 @@ export interface components {
             images: string[];
             /** Conditions */
             conditions: components["schemas"]["Condition"][];
+            /** @description null: it is not being emptied */
+            drain: components["schemas"]["NodeDrain"] | null;
+            /**
+             * Events
+             * @description what happened to it, oldest first; at most 20
+             */
+            events: components["schemas"]["NodeEvent"][];
             /** @description what running tasks hold of it; null: not known now, and never in events */
             booked: components["schemas"]["BookedOnNode"] | null;
             /**
@@ -4097,6 +4288,52 @@ export interface components {
              * @description what could not be had now
              */
             missing: components["schemas"]["Missing"][];
+        };
+        /**
+         * NodeDrain
+         * @description How a machine is being emptied.
+         */
+        NodeDrain: {
+            /** Since At */
+            since_at: number;
+            /** By */
+            by: string;
+            /**
+             * Until At
+             * @description what still runs then is run elsewhere; null: all may end by itself
+             */
+            until_at: number | null;
+            /** Attempts At Start */
+            attempts_at_start: number;
+            /** Attempts Left */
+            attempts_left: number;
+            /**
+             * Last Ends By At
+             * @description when the last of them must have ended, by its timeout; null: not known now, or nothing runs
+             */
+            last_ends_by_at: number | null;
+            /**
+             * Return When Back
+             * @description it opens by itself once its machine was restarted
+             */
+            return_when_back: boolean;
+            /**
+             * Return At
+             * @description it opens by itself then; null: it does not
+             */
+            return_at: number | null;
+        };
+        /**
+         * NodeEvent
+         * @description Something that happened to a machine.
+         */
+        NodeEvent: {
+            /** At */
+            at: number;
+            /** Word */
+            word: string;
+            /** Sentence */
+            sentence: string;
         };
         /** NodeGone */
         NodeGone: {
@@ -4964,6 +5201,12 @@ export interface components {
              * @default 0
              */
             slack_s: number;
+            /**
+             * Growth Failure
+             * @description why the hook for growth failed last; empty: it did not
+             * @default
+             */
+            growth_failure: string;
         };
         /** SchedulingPatch */
         SchedulingPatch: {
@@ -5064,6 +5307,20 @@ export interface components {
              * @description why it started while that one waited; empty for that one itself
              */
             sentence: string;
+        };
+        /**
+         * StrandedTask
+         * @description A waiting task that could run nowhere else now.
+         */
+        StrandedTask: {
+            /** Job Id */
+            job_id: string;
+            /** Task */
+            task: string;
+            /** Owner */
+            owner: string;
+            /** Job Name */
+            job_name: string;
         };
         /** Submitted */
         Submitted: {
@@ -7547,7 +7804,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Node"];
+                    "application/json": components["schemas"]["NodeAdmission"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -7582,7 +7839,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Node"];
+                    "application/json": components["schemas"]["NodeAdmission"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_drain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DrainPreview"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -7607,7 +7895,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["NodeNote"] | null;
+                "application/json": components["schemas"]["DrainRequest"] | null;
             };
         };
         responses: {
@@ -7617,8 +7905,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Node"];
+                    "application/json": components["schemas"]["NodeAdmission"];
                 };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    replace_node: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What is wrong, as RFC 9457 problem details */
             default: {

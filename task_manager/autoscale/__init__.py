@@ -1,0 +1,1 @@
+"""Growth: a command or webhook is told what the queue lacks and which machines could leave."""
