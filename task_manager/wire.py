@@ -135,12 +135,13 @@ def shape(
         message.gpu_memory_bytes,
         architecture,
         # An image that can use GPUs may also run without any.
-        require_cuda if message.gpus else "",
+        require_cuda if message.gpus or message.gpu_share_bytes else "",
         digest if pinned else "",
         pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
         tuple((one.name, one.hard) for one in ulimits),
         local.node_id if local is not None else "",
         tuple(sorted(local.gpu_uuids)) if local is not None else (),
+        message.gpu_share_bytes,
     )
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
@@ -336,6 +337,7 @@ def _gpu(message: resource_manager_pb2.Gpu) -> Gpu:
         message.busy_outside,
         message.fault,
         message.note if message.busy_outside else "",
+        message.shared,
     )
 
 
@@ -424,4 +426,5 @@ def resources(shape_: Shape) -> common_pb2.Resources:
         gpus=shape_.gpus,
         gpu_models=shape_.gpu_models,
         gpu_memory_bytes=shape_.gpu_memory_bytes,
+        gpu_share_bytes=shape_.gpu_share_bytes,
     )

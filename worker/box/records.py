@@ -36,6 +36,7 @@ class StopWord(enum.StrEnum):
     SHUTDOWN = "shutdown"
     DISK_FULL = "disk_full"
     GPU_IDLE = "gpu_idle"
+    GPU_MEMORY = "gpu_memory"
     PLATFORM = "platform"
     KILLED_OUTSIDE = "killed_outside"
 
