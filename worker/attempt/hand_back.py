@@ -3,8 +3,8 @@
 A card is clean when no process of the attempt is on it, and its memory is back to what it was before. Most are clean
 at once. On a card that others share, memory comes and goes, so only the processes count while others are on it.
 
-A card that is not clean is held back: it is not offered, and launches that ask for it are refused. It is looked at again
-with growing pauses and comes back by itself. If that takes long, the node says so as a condition.
+A card that is not clean is held back: it is not offered, and launches that ask for it are refused. It is looked at
+again with growing pauses and comes back by itself. If that takes long, the node says so as a condition.
 """
 
 from __future__ import annotations
