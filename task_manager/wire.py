@@ -419,6 +419,21 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
     return view
 
 
+def gpu_share(attempt: Attempt, card: Gpu | None, others: Iterable[Task]) -> task_manager_pb2.GpuShare:
+    """The share of an attempt, with those who have one of the same card. ``card`` None: not known."""
+    share = task_manager_pb2.GpuShare(
+        bytes=attempt.shape.gpu_share_bytes, gpu_index=None if card is None else card.index
+    )
+    for task in others:
+        share.others.add(
+            task=convert.task_to_pb(task.id),
+            job_name=task.job_name,
+            owner=task.owner,
+            bytes=task.shape.gpu_share_bytes,
+        )
+    return share
+
+
 def resources(shape_: Shape) -> common_pb2.Resources:
     return common_pb2.Resources(
         cpu_centi=shape_.cpu_centi,

@@ -327,6 +327,11 @@ class EngineState:
         sizes = [gpu.memory_bytes for gpu in node.gpus if gpu.uuid in gpu_uuids]
         return min(1.0, shape.gpu_share_bytes / max(1, *sizes)) if sizes else 0.0
 
+    def sharers(self, attempt: Attempt) -> list[Task]:
+        """Whose attempts have a share of the card of this live attempt's share now, without its own."""
+        of_card = [self._shares.get(uuid, {}) for uuid in attempt.gpu_uuids] if attempt.shape.gpu_share_bytes else []
+        return [self.tasks[key] for held in of_card for key in held if key != attempt.id.task]
+
     def _free_units(self, gpu: Gpu) -> int:
         """How many units of a shared card nobody has. None while a task has it whole, from before it was shared."""
         return 0 if gpu.uuid in self._gpus else gpu.units - sum(self._shares.get(gpu.uuid, {}).values())

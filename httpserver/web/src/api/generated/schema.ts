@@ -1828,6 +1828,8 @@ export interface components {
              * @default false
              */
             extension_pending: boolean;
+            /** @description of one GPU; null: it has its GPUs whole, or none */
+            share: components["schemas"]["GpuShare"] | null;
             /** @description once it has ended; null: not measured, or not for you */
             use: components["schemas"]["AttemptUse"] | null;
         };
@@ -2303,7 +2305,7 @@ export interface components {
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_memory" | "gpu_neighbour" | "gpu_failed" | "node_lost" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -2553,11 +2555,32 @@ export interface components {
             sentence: string;
         };
         /**
+         * GpuShare
+         * @description A share of one GPU.
+         */
+        GpuShare: {
+            /**
+             * Bytes
+             * @description of the GPU's memory
+             */
+            bytes: number;
+            /**
+             * Gpu Index
+             * @description its number on the machine; null: the attempt has ended, or not known
+             */
+            gpu_index: number | null;
+            /**
+             * Others
+             * @description while it runs: who else has a share of the same GPU
+             */
+            others: components["schemas"]["Sharer"][];
+        };
+        /**
          * GpuState
          * @description What a GPU is good for now. What holds it comes first: a faulty GPU may still have a task.
          * @enum {string}
          */
-        GpuState: "free" | "booked" | "sick" | "busy_outside" | "closed";
+        GpuState: "free" | "booked" | "sick" | "busy_outside" | "closed" | "shared";
         /**
          * GpuSummary
          * @description The GPUs of all machines that are listed. What needs bookings is null while TaskManager does not answer.
@@ -3312,6 +3335,12 @@ export interface components {
              * @description a size that each of the GPUs must have at least; default: any
              */
             gpu_memory?: string;
+            /**
+             * Gpu Share
+             * @description a size, at least `256MiB`: so much memory of one GPU that is shared with other tasks ([gpus.md](gpus.md#sharing-one-gpu)); instead of `gpus`, and only with `retries`; default: none
+             * @example 6GiB
+             */
+            gpu_share?: string;
         };
         /** JobFileTask */
         JobFileTask: {
@@ -3831,10 +3860,26 @@ export interface components {
              * @default []
              */
             linked_uuids: string[];
+            /**
+             * Shared
+             * @description given out in shares of its memory only, never whole
+             * @default false
+             */
+            shared: boolean;
             /** @description null: not known, since bookings aren't known now */
             state: components["schemas"]["GpuState"] | null;
             /** @description who has it; null: nobody, or not known now */
             booking: components["schemas"]["TaskBooking"] | null;
+            /**
+             * Shares
+             * @description of a shared one: who has how much of it
+             */
+            shares: components["schemas"]["TaskBooking"][];
+            /**
+             * Free Share Bytes
+             * @description of a shared one: the largest share that it has room for; null: not known now
+             */
+            free_share_bytes: number | null;
         };
         /**
          * NodeHealth
@@ -4512,6 +4557,11 @@ export interface components {
              * @description at least, per GPU; null: any
              */
             gpu_memory_bytes: number | null;
+            /**
+             * Gpu Share Bytes
+             * @description of the memory of one shared GPU; null: no share
+             */
+            gpu_share_bytes: number | null;
         };
         /**
          * SampleColumn
@@ -4662,6 +4712,25 @@ export interface components {
             groups: string[];
         };
         /**
+         * Sharer
+         * @description A task that has a share of a GPU.
+         */
+        Sharer: {
+            /** Job Id */
+            job_id: string;
+            /** Job Name */
+            job_name: string;
+            /** Task */
+            task: string;
+            /** Owner */
+            owner: string;
+            /**
+             * Bytes
+             * @description of the GPU's memory
+             */
+            bytes: number;
+        };
+        /**
          * Space
          * @description What a personal space holds, the trash included.
          */
@@ -4782,6 +4851,11 @@ export interface components {
              * @description a size that each of the GPUs must have at least
              */
             gpu_memory: string | null;
+            /**
+             * Gpu Share
+             * @description a size, at least `256MiB`: so much memory of one GPU that is shared with other tasks ([gpus.md](gpus.md#sharing-one-gpu)); instead of `gpus`, and only with `retries`
+             */
+            gpu_share: string | null;
         };
         /**
          * SubmittedTask
