@@ -279,7 +279,7 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
             s.Extension(at=one.at, by=one.by, seconds=one.seconds, forced=one.forced) for one in message.extensions
         ],
         extension_pending=message.extension_pending,
-        share=gpu_share(message.share) if message.HasField("share") else None,
+        sharing=gpu_share(message.share) if message.HasField("share") else None,
         use=attempt_use(message.use) if message.HasField("use") else None,
         **from_view(message),
     )
@@ -287,11 +287,15 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
 
 def gpu_share(message: tm.GpuShare) -> s.GpuShare:
     return s.GpuShare(
-        bytes=message.bytes,
+        share_bytes=message.bytes,
         gpu_index=_int_if_set(message, "gpu_index"),
         others=[
             s.Sharer(
-                job_id=one.task.job_id, job_name=one.job_name, task=one.task.name, owner=one.owner, bytes=one.bytes
+                job_id=one.task.job_id,
+                job_name=one.job_name,
+                task=one.task.name,
+                owner=one.owner,
+                share_bytes=one.bytes,
             )
             for one in message.others
         ],

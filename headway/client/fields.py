@@ -18,19 +18,21 @@ NULLABLE: Final = {
         signed_in_at started_at startup_s suggested_timeout_s temperature_c timeout_s used_at
         utilisation""",
     "integer": """booked gpus_booked disk_free_bytes disk_read_bytes disk_total_bytes disk_written_bytes gpu
-        network_received_bytes network_sent_bytes peak_memory_used_bytes exit_code files free gpu_memory_bytes length
+        network_received_bytes network_sent_bytes peak_memory_used_bytes exit_code files free free_share_bytes gpu_index
+        gpu_memory_bytes gpu_share_bytes length
         memory_total_bytes memory_used_bytes next_before peak_memory_bytes position quota_bytes
         signal size_bytes space_limit_bytes space_used_bytes unusable""",
-    "text": """checksum code discipline_set_by from_digest gpu_memory id image_digest image_source job_name
+    "text": """checksum code discipline_set_by from_digest gpu_memory gpu_share id image_digest
+        image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
         reason_task refused shell state suggested_timeout task to_digest user working_dir""",
-    "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason result spec
+    "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason result sharing spec
         use""",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run enabled
         ended estimate_rough extension_pending final forced gpus_simulated has_bash has_shell held
-        may_change may_use_high_priority may_use_image_user more overdue pinned public ready sick
+        may_change may_use_high_priority may_use_image_user more overdue pinned public ready shared sick
         simulated started_itself""",
     "text": """reason admission architecture basis by closed code configured_discipline configured_policy created_by
         cuda_version cursor description detail digest discipline driver_version encoded
@@ -43,7 +45,7 @@ FIRM: Final = {
         gpus
         id incarnation index jobs kept_days line live_attempts log_bytes lost max_bytes max_files samples
         memory_bytes number of_runs offset pid pinned place position promised queued_count retries
-        rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes
+        rows_in_all running_matching share_bytes shm_bytes size size_bytes started started_in_all stderr_bytes
         stdout_bytes stored succeeded task_count tasks tasks_changed tasks_offset timed_out total
         total_matching total_running total_waiting uid unmeasured used_bytes version""",
     "number": """asked at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before ends_by_at
@@ -57,7 +59,8 @@ FIRM: Final = {
         images linked_uuids live_jobs members missing notices order sentences tasks users waits_for warnings""",
     "numbers": "at max mean offsets",
     "rows": """attempts columns conditions datasets decisions edges entries events extensions gpus groups history images
-        items jobs layers missing nodes points processes registries rows running sessions snapshots started
+        items jobs layers missing nodes others points
+        processes registries rows running sessions shares snapshots started
         starts tags tasks timeouts tokens uploads used_by users versions waits""",
 }
 # May be text, a list or an object.

@@ -72,13 +72,13 @@ class Sharer(ApiResponse):
     job_name: str
     task: str
     owner: str
-    bytes: int = Field(description="of the GPU's memory")
+    share_bytes: int = Field(description="of the GPU's memory")
 
 
 class GpuShare(ApiResponse):
     """A share of one GPU."""
 
-    bytes: int = Field(description="of the GPU's memory")
+    share_bytes: int = Field(description="of the GPU's memory")
     gpu_index: int | None = Field(description="its number on the machine; null: the attempt has ended, or not known")
     others: list[Sharer] = Field(description="while it runs: who else has a share of the same GPU")
 
@@ -119,7 +119,7 @@ class Attempt(with_facts(_Timed, (row for row in SHOWN if not row.instant))):  #
     extension_pending: bool = Field(
         False, description="its machine has not confirmed the last of them yet: the earlier limit may still strike"
     )
-    share: GpuShare | None = Field(None, description="of one GPU; null: it has its GPUs whole, or none")
+    sharing: GpuShare | None = Field(None, description="of one GPU; null: it has its GPUs whole, or none")
     use: AttemptUse | None = Field(None, description="once it has ended; null: not measured, or not for you")
 
 

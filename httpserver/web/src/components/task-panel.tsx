@@ -205,7 +205,7 @@ export function TaskPanel({
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
             {attempt.gpus_simulated && <> (only simulated)</>}
-            {attempt.share && <>, {sharesWith(attempt.share, attempt.node_id)}</>}
+            {attempt.sharing && <>, {sharesWith(attempt.sharing, attempt.node_id)}</>}
           </p>
           {attempt.reason && attempt !== latest && (
             <p className="reason">

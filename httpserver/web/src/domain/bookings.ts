@@ -4,7 +4,7 @@ import { gpus, size } from "./format";
 import type { Tone } from "./states";
 
 type Gpu = Node["gpus"][number];
-type Share = NonNullable<Attempt["share"]>;
+type Share = NonNullable<Attempt["sharing"]>;
 
 /** A new state does not compile until the page has a word for it. */
 const words: Record<GpuState, { readonly word: string; readonly tone: Tone }> = {
@@ -39,10 +39,10 @@ export function freeShare(gpu: Pick<Gpu, "shared" | "free_share_bytes">): string
 
 /** Whom an attempt shares its GPU with, as a sentence. */
 export function sharesWith(share: Share, node: string): string {
-  if (share.gpu_index === null) return `had a share of a GPU: ${size(share.bytes)}`;
-  const others = share.others.map((one) => `${one.owner}’s ${one.job_name}/${one.task} (${size(one.bytes)})`);
+  if (share.gpu_index === null) return `had a share of a GPU: ${size(share.share_bytes)}`;
+  const others = share.others.map((one) => `${one.owner}’s ${one.job_name}/${one.task} (${size(one.share_bytes)})`);
   const whom = others.length > 0 ? others.join(" and ") : "nobody now";
-  return `shares GPU ${share.gpu_index} of ${node} with ${whom}; it has ${size(share.bytes)}`;
+  return `shares GPU ${share.gpu_index} of ${node} with ${whom}; it has ${size(share.share_bytes)}`;
 }
 
 /** How many GPUs the tasks of each job hold now; null: not known. */

@@ -1829,7 +1829,7 @@ export interface components {
              */
             extension_pending: boolean;
             /** @description of one GPU; null: it has its GPUs whole, or none */
-            share: components["schemas"]["GpuShare"] | null;
+            sharing: components["schemas"]["GpuShare"] | null;
             /** @description once it has ended; null: not measured, or not for you */
             use: components["schemas"]["AttemptUse"] | null;
         };
@@ -2560,10 +2560,10 @@ export interface components {
          */
         GpuShare: {
             /**
-             * Bytes
+             * Share Bytes
              * @description of the GPU's memory
              */
-            bytes: number;
+            share_bytes: number;
             /**
              * Gpu Index
              * @description its number on the machine; null: the attempt has ended, or not known
@@ -4725,10 +4725,10 @@ export interface components {
             /** Owner */
             owner: string;
             /**
-             * Bytes
+             * Share Bytes
              * @description of the GPU's memory
              */
-            bytes: number;
+            share_bytes: number;
         };
         /**
          * Space
