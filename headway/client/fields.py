@@ -26,8 +26,8 @@ NULLABLE: Final = {
         image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
         reason_task refused shell state suggested_timeout task to_digest user working_dir""",
-    "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason result sharing spec
-        use""",
+    "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason result
+        sharing spec use""",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run enabled
