@@ -65,7 +65,7 @@ def until_of(booking: Booking, now_s: float) -> float:
 def kind_of(gpu: Gpu) -> str:
     """A card's kind: its model and memory. Cards of one kind on a node are interchangeable.
 
-    A shared card is a kind of its own, of which there are as many as it has units of memory: a share is on one card.
+    A shared card is a kind of its own, since a share is on one card. There are as many of it as it has units of memory.
     """
     if gpu.shared:
         return f"share of {gpu.uuid}/{gpu.memory_bytes}"

@@ -82,8 +82,8 @@ def test_what_an_attempt_holds_is_the_sum_of_its_processes() -> None:
 def test_the_sentence_has_the_numbers_and_a_share_that_is_enough() -> None:
     assert suggested_share(7 * GIB) == 31 * (GIB // 4)
     assert breach_sentence(ShareUse("GPU-1", 6 * GIB, 7 * GIB), "GPU 2 of gpu-1") == (
-        "It held 7GiB of the memory of GPU 2 of gpu-1, more than its share of 6GiB; CUDA's own part counts too. A share "
-        "of 7936MiB would have been enough so far."
+        "It held 7GiB of the memory of GPU 2 of gpu-1, more than its share of 6GiB; CUDA's own part counts too. A "
+        "share of 7936MiB would have been enough so far."
     )
 
 
