@@ -57,7 +57,7 @@ def refusal(cluster: Cluster, task: dict[str, Any]) -> str:
 
 def test_shares_run_side_by_side_as_far_as_memory_goes(cluster: Cluster) -> None:
     whole = scripted_task("whole", run_s=60.0, resources={"gpus": 1})
-    tasks = (a_share("train", "6GiB"), a_share("serve", "10GiB"), a_share("large", "12GiB"), whole)
+    tasks = (a_share("train", "6GiB"), a_share("serve", "10GiB"), a_share("large", "12GiB", timeout="30m"), whole)
     job_id = cluster.client.submit(a_job(*tasks, name="ann"))["id"]
     running = {"train": "RUNNING", "serve": "RUNNING", "large": "QUEUED", "whole": "RUNNING"}
     soon(lambda: states(cluster, job_id) == running, what="three run, and one waits")
