@@ -72,7 +72,7 @@ def test_shares_run_side_by_side_as_far_as_memory_goes(cluster: Cluster) -> None
     assert attempt["sharing"]["share_bytes"] == 6 * GIB
     assert [(one["task"], one["share_bytes"]) for one in attempt["sharing"]["others"]] == [("serve", 10 * GIB)]
     shown = cluster.headway("show", f"{job_id}/train").stdout.decode()
-    assert "shares GPU 0 of n1 with admin's ann/serve (10GiB); it has 6GiB" in shown
+    assert "shares GPU 0 of n1 with admin's ann/serve (10.0 GiB); it has 6.0 GiB" in shown
 
     (node,) = cluster.client.nodes()
     gpus = {gpu["uuid"]: gpu for gpu in node["gpus"]}
@@ -83,9 +83,9 @@ def test_shares_run_side_by_side_as_far_as_memory_goes(cluster: Cluster) -> None
     other = next(gpu for uuid, gpu in gpus.items() if uuid != SHARED)
     assert (other["shared"], other["booking"]["task"]) == (False, "whole")
     listed = cluster.headway("gpus").stdout.decode()
-    assert "8GiB of it free for shares" in listed
-    assert f"{job_id}/train (6GiB)" in listed
-    assert "room for one of 8GiB" in cluster.headway("nodes", "show", "n1").stdout.decode()
+    assert "8.0 GiB of it free for shares" in listed
+    assert f"{job_id}/train (6.0 GiB)" in listed
+    assert "room for one of 8.0 GiB" in cluster.headway("nodes", "show", "n1").stdout.decode()
 
     cluster.client.cancel(job_id)
     soon(lambda: "RUNNING" not in states(cluster, job_id).values(), what="all end")
