@@ -87,7 +87,7 @@ def test_shares_run_side_by_side_as_far_as_memory_goes(cluster: Cluster) -> None
     assert f"{job_id}/train (6.0 GiB)" in listed
     assert "room for one of 8.0 GiB" in cluster.headway("nodes", "show", "n1").stdout.decode()
 
-    cluster.client.cancel(job_id)
+    cluster.client.act("cancel", job_id)
     soon(lambda: "RUNNING" not in states(cluster, job_id).values(), what="all end")
 
 
