@@ -26,7 +26,7 @@ class NodeCapacity:
     shared: dict[str, int]  # the shared cards that work, by uuid, and their units
     whole: tuple[int, ...]  # the row numbers of cards that are given out whole
     alike: int  # equal for nodes that can hold the same shapes when empty, images aside; never used again
-    _counted: dict[tuple[int, tuple[str, ...]], Cards] = field(default_factory=dict)
+    _counted: dict[tuple[str, ...], Cards] = field(default_factory=dict)
     _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # the last arguments and result of `steps`
 
     def steps(self, free: FreeResources, now_s: float, ends: list[Change]) -> Steps:
@@ -50,25 +50,25 @@ class NodeCapacity:
         times, cpus, memories, cards = known[1]
         return [now_s, *times[1:]], cpus.copy(), memories.copy(), [row.copy() for row in cards]
 
-    def cards(self, gpu_uuids: tuple[str, ...], share_units: int = 0) -> Cards:
-        """How many cards of each kind these are. Cards that don't work are left out.
-
-        ``share_units``: of a share, which has so many units of its card. Of a card that is not shared any more it holds
-        nothing here: that is free once the last share on it has ended.
-        """
-        asked = (share_units, gpu_uuids)
-        found = self._counted.get(asked)
+    def cards(self, gpu_uuids: tuple[str, ...]) -> Cards:
+        """How many cards of each kind these are, held whole. Cards that don't work are left out."""
+        found = self._counted.get(gpu_uuids)
         if found is None:
             if len(self._counted) >= _SETS_KEPT:
                 self._counted.clear()
             kinds: Counter[int] = Counter()
             for uuid in gpu_uuids:
-                if uuid in self.shared:
-                    kinds[self.usable[uuid]] += share_units or self.shared[uuid]
-                elif uuid in self.usable and not share_units:
-                    kinds[self.usable[uuid]] += 1
-            found = self._counted[asked] = tuple(kinds.items())
+                if uuid in self.usable:
+                    kinds[self.usable[uuid]] += self.shared.get(uuid, 1)
+            found = self._counted[gpu_uuids] = tuple(kinds.items())
         return found
+
+    def share(self, gpu_uuids: tuple[str, ...], units: int) -> Cards:
+        """The same of a share, which has so many units of its card.
+
+        Of a card that is not shared any more it holds nothing here: that is free once the last share has ended.
+        """
+        return tuple((self.usable[uuid], units) for uuid in gpu_uuids if uuid in self.shared)
 
 
 _capacities: dict[int, NodeCapacity] = {}  # by the id of the `Node` object, which never changes

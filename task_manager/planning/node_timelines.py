@@ -451,11 +451,13 @@ class NodeTimelines:
                 outlived[node_id] = booking.task_id
             machine = machines.get(node_id)
             if machine is not None:
-                cards = machine.cards(booking.gpu_uuids, shape.share_units)
-                ends[node_id].append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
-                if shape.gpu_share_bytes:
+                if not shape.gpu_share_bytes:
+                    cards = machine.cards(booking.gpu_uuids)
+                else:
+                    cards = machine.share(booking.gpu_uuids, shape.share_units)
                     for uuid in booking.gpu_uuids:
                         last_share[node_id, uuid] = max(until_s, last_share.get((node_id, uuid), until_s))
+                ends[node_id].append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
         for (node_id, uuid), until_s in last_share.items():
             cards = () if uuid in machines[node_id].shared else machines[node_id].cards((uuid,))
             if cards:  # it is not shared any more, and whole again once its last share has ended
@@ -539,13 +541,14 @@ class NodeTimelines:
         if len(ties) == 1:
             return ties[0]
         shape = request.shape
+        uses_gpus = shape.uses_gpus
 
         def rank(node: NodeProfile) -> tuple[int, bool, int, bool, int]:
             demand = request.on(node)
-            free = node.free_at(demand, start_s) if demand is not None and shape.uses_gpus else 0
+            free = node.free_at(demand, start_s) if demand is not None and uses_gpus else 0
             return (
                 avoid.count(node.id),
-                not shape.uses_gpus and bool(node.kinds) and self._cpu_tasks is CpuTasks.LAST_RESORT,
+                not uses_gpus and bool(node.kinds) and self._cpu_tasks is CpuTasks.LAST_RESORT,
                 -free if spread else free,
                 bool(shape.image) and shape.image not in node.free_now.node.images,
                 node.free_now.order,
