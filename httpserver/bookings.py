@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
+from headway.model.gpu_shares import UNIT_BYTES, units_of_card, units_of_share
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import Admission, NodeHealth
 
@@ -31,6 +32,7 @@ class Bookings:
     on_nodes: Mapping[str, s.BookedOnNode]
     missing: Sequence[s.Missing] = ()
     last_ends_by: Mapping[str, float] = field(default_factory=dict)  # of nodes where something runs
+    shares: Mapping[str, Sequence[s.TaskBooking]] = field(default_factory=dict)  # of cards that several tasks have
 
     @property
     def known(self) -> bool:
@@ -40,6 +42,7 @@ class Bookings:
 async def ask(services: ServiceClients, *, patience_s: float = _PATIENCE_S) -> Bookings:
     """The bookings with GPUs and the sums of all, in one call. Never raises: what is not known is told."""
     of_gpus: dict[str, s.TaskBooking] = {}
+    shares: dict[str, list[s.TaskBooking]] = {}
     on_nodes: dict[str, s.BookedOnNode] = {}
     last: dict[str, float] = {}
     request = tm.ListBookingsRequest(gpus_only=True)
@@ -50,11 +53,15 @@ async def ask(services: ServiceClients, *, patience_s: float = _PATIENCE_S) -> B
                 last |= {node.node_id: node.last_ends_by for node in part.nodes if node.last_ends_by}
                 for message in part.bookings:
                     booking = wire.booking(message)
-                    of_gpus |= dict.fromkeys(booking.gpu_uuids, booking)
+                    if booking.resources.gpu_share_bytes:
+                        for uuid in booking.gpu_uuids:
+                            shares.setdefault(uuid, []).append(booking)
+                    else:
+                        of_gpus |= dict.fromkeys(booking.gpu_uuids, booking)
     except HeadwayError as error:
         sentence = f"Who holds the GPUs, CPUs and memory can't be shown now: {error.message}"
         return Bookings({}, {}, (s.Missing(service=services.tasks.name, sentence=sentence),))
-    return Bookings(of_gpus, on_nodes, last_ends_by=last)
+    return Bookings(of_gpus, on_nodes, last_ends_by=last, shares=shares)
 
 
 def _on_node(message: tm.ListBookingsReply.Node) -> s.BookedOnNode:
@@ -70,7 +77,7 @@ def _on_node(message: tm.ListBookingsReply.Node) -> s.BookedOnNode:
 def with_bookings(node: s.Node, bookings: Bookings) -> s.Node:
     """The machine with what is booked on it."""
     if not bookings.known:
-        return node.model_copy(update={"gpus": [_with_state(gpu, None, None, known=False) for gpu in node.gpus]})
+        return node.model_copy(update={"gpus": [_with_state(gpu, None, (), None, known=False) for gpu in node.gpus]})
     booked = bookings.on_nodes.get(node.id)
     if booked is None:
         joins = f"{node.id} has just joined; the scheduler has not heard of it yet"
@@ -78,7 +85,10 @@ def with_bookings(node: s.Node, bookings: Bookings) -> s.Node:
     elif not booked.closed and (node.health is not NodeHealth.READY or node.admission is not Admission.OPEN):
         # ResourceManager knew first: TaskManager hears of it in a moment.
         booked = booked.model_copy(update={"closed": node.health_sentence or f"{node.id} takes no new work"})
-    gpus = [_with_state(gpu, bookings.of_gpus.get(gpu.uuid), booked, known=True) for gpu in node.gpus]
+    gpus = [
+        _with_state(gpu, bookings.of_gpus.get(gpu.uuid), bookings.shares.get(gpu.uuid, ()), booked, known=True)
+        for gpu in node.gpus
+    ]
     drain = node.drain
     if drain is not None:
         # TaskManager knows of what is on its way there, too.
@@ -88,11 +98,26 @@ def with_bookings(node: s.Node, bookings: Bookings) -> s.Node:
 
 
 def _with_state(
-    gpu: s.NodeGpu, booking: s.TaskBooking | None, node: s.BookedOnNode | None, *, known: bool
+    gpu: s.NodeGpu,
+    booking: s.TaskBooking | None,
+    shares: Sequence[s.TaskBooking],
+    node: s.BookedOnNode | None,
+    *,
+    known: bool,
 ) -> s.NodeGpu:
     closed = node is not None and bool(node.closed)
+    units = units_of_card(gpu.memory_bytes) if gpu.shared and booking is None else 0
+    units -= sum(units_of_share(one.resources.gpu_share_bytes or 0) for one in shares)
+    booked = booking is not None or (bool(shares) and units <= 0)
+    state = _state_of(gpu, booked=booked, closed=closed, known=known)
+    free = max(0, units) * UNIT_BYTES if gpu.shared and known else None
     shown: s.NodeGpu = gpu.model_copy(
-        update={"booking": booking, "state": _state_of(gpu, booked=booking is not None, closed=closed, known=known)}
+        update={
+            "booking": booking,
+            "shares": list(shares),
+            "free_share_bytes": free,
+            "state": s.GpuState.SHARED if shares and state is s.GpuState.FREE else state,
+        }
     )
     return shown
 
@@ -115,7 +140,7 @@ def summary(nodes: Iterable[s.Node], *, known: bool) -> s.GpuSummary:
     if not known:
         return s.GpuSummary(total=len(pairs), free=None, booked=None, unusable=None, next_free_at=None)
     free = sum(gpu.state is s.GpuState.FREE for _, gpu in pairs)
-    booked = sum(gpu.state is s.GpuState.BOOKED for _, gpu in pairs)
+    booked = sum(gpu.state in (s.GpuState.BOOKED, s.GpuState.SHARED) for _, gpu in pairs)
     return s.GpuSummary(
         total=len(pairs),
         free=free,
@@ -134,12 +159,12 @@ def _free_by(node: s.Node, gpu: s.NodeGpu) -> float | None:
 
 
 def of_jobs(bookings: Bookings, job_ids: Iterable[str]) -> dict[str, int] | None:
-    """How many GPUs each of these jobs holds; jobs that hold none are left out. None: not known now."""
+    """How many GPUs each of these jobs holds, a share as one; jobs that hold none are left out. None: not known now."""
     if not bookings.known:
         return None
     asked = set(job_ids)
     held: dict[str, int] = {}
-    for booking in bookings.of_gpus.values():
+    for booking in (*bookings.of_gpus.values(), *(one for those in bookings.shares.values() for one in those)):
         if booking.job_id in asked:
             held[booking.job_id] = held.get(booking.job_id, 0) + 1
     return held

@@ -90,6 +90,7 @@ def resources(message: common.Resources) -> s.Resources:
         gpus=message.gpus,
         gpu_models=list(message.gpu_models),
         gpu_memory_bytes=message.gpu_memory_bytes or None,
+        gpu_share_bytes=message.gpu_share_bytes or None,
     )
 
 
@@ -278,8 +279,26 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
             s.Extension(at=one.at, by=one.by, seconds=one.seconds, forced=one.forced) for one in message.extensions
         ],
         extension_pending=message.extension_pending,
+        sharing=gpu_share(message.share) if message.HasField("share") else None,
         use=attempt_use(message.use) if message.HasField("use") else None,
         **from_view(message),
+    )
+
+
+def gpu_share(message: tm.GpuShare) -> s.GpuShare:
+    return s.GpuShare(
+        share_bytes=message.bytes,
+        gpu_index=_int_if_set(message, "gpu_index"),
+        others=[
+            s.Sharer(
+                job_id=one.task.job_id,
+                job_name=one.job_name,
+                task=one.task.name,
+                owner=one.owner,
+                share_bytes=one.bytes,
+            )
+            for one in message.others
+        ],
     )
 
 
@@ -412,6 +431,7 @@ def _gpu_fields(message: rm.Gpu) -> dict[str, Any]:
         "quarantined_since": message.quarantined_since or None,
         "parent_uuid": message.parent_uuid,
         "linked_uuids": list(message.linked_uuids),
+        "shared": message.shared,
     }
 
 

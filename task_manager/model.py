@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from headway.ids import AttemptId, NodeId, TaskId
 from headway.model.attempt_facts import AttemptFacts
+from headway.model.gpu_shares import units_of_card, units_of_share
 from headway.model.reasons import EndReason
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
@@ -26,6 +27,22 @@ class Shape:
     ulimits: tuple[tuple[str, int], ...] = ()  # names and hard limits that its processes need
     node_id: str = ""  # only this node: its process is a person's own, there; empty: any
     gpu_uuids: tuple[str, ...] = ()  # exactly these cards, sorted; empty: any that suit. Only with ``node_id``
+    gpu_share_bytes: int = 0  # so much memory of one shared card; then ``gpus`` is 0
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether it needs a GPU, or a share of one."""
+        return self.gpus > 0 or self.gpu_share_bytes > 0
+
+    @property
+    def share_units(self) -> int:
+        """Its share of one card, in the units in which shared cards are counted; 0: it asks for none."""
+        return units_of_share(self.gpu_share_bytes)
+
+    @property
+    def held_gpus(self) -> int:
+        """How many GPUs it holds as limits of accounts count them: a share is one."""
+        return 1 if self.gpu_share_bytes else self.gpus
 
     @property
     def is_plain(self) -> bool:
@@ -45,10 +62,16 @@ class Gpu:
     busy_outside: bool = False  # used by a process that Headway did not start
     fault: str = ""  # what made it sick (``GpuFaultWord``); empty: no fault of the card
     note: str = ""  # of one that is busy from outside: whose process it is
+    shared: bool = False  # given out in shares only, never whole
 
     @property
     def usable(self) -> bool:
         return not (self.sick or self.busy_outside)
+
+    @property
+    def units(self) -> int:
+        """The units of a shared card."""
+        return units_of_card(self.memory_bytes)
 
 
 # A condition that blocks no work, but all work with GPUs: its node's cards are sick while it holds.
@@ -84,6 +107,11 @@ class Node:
     images: frozenset[str] = frozenset()  # in its container engine: ids, and digests of manifests
     drain_until_at: float = 0.0  # epoch seconds: what still runs then is stopped and run elsewhere; 0: no such time
     drain_note: str = ""  # why, as its admin said
+
+    @property
+    def whole_gpus(self) -> int:
+        """How many of its GPUs are given out whole."""
+        return sum(not gpu.shared for gpu in self.gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +198,7 @@ class Attempt(AttemptFacts):
     freed_at: float | None = None  # until then it held its resources (``usage.freed_at``); None: it still does
     boot_id: str = ""  # of TaskManager's machine when it was placed; empty: it was taken back as a Worker told it
     placed_s: float = 0.0  # ``placed_at`` by its boot clock
+    gpu_fraction: float = 0.0  # of a share: which part of its card it has, 0 to 1
     late_warnings: tuple[str, ...] = ()  # what could not be done after its end, as it is now
     use: bytes = b""  # what it used, as an AttemptUse message; empty: not measured, or it has not ended
 

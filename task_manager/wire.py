@@ -135,12 +135,13 @@ def shape(
         message.gpu_memory_bytes,
         architecture,
         # An image that can use GPUs may also run without any.
-        require_cuda if message.gpus else "",
+        require_cuda if message.gpus or message.gpu_share_bytes else "",
         digest if pinned else "",
         pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
         tuple((one.name, one.hard) for one in ulimits),
         local.node_id if local is not None else "",
         tuple(sorted(local.gpu_uuids)) if local is not None else (),
+        message.gpu_share_bytes,
     )
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
@@ -336,6 +337,7 @@ def _gpu(message: resource_manager_pb2.Gpu) -> Gpu:
         message.busy_outside,
         message.fault,
         message.note if message.busy_outside else "",
+        message.shared,
     )
 
 
@@ -421,6 +423,21 @@ def attempt_view(attempt: Attempt, sentence: str = "", warning: str = "") -> tas
     return view
 
 
+def gpu_share(attempt: Attempt, card: Gpu | None, others: Iterable[Task]) -> task_manager_pb2.GpuShare:
+    """The share of an attempt, with those who have one of the same card. ``card`` None: not known."""
+    share = task_manager_pb2.GpuShare(
+        bytes=attempt.shape.gpu_share_bytes, gpu_index=None if card is None else card.index
+    )
+    for task in others:
+        share.others.add(
+            task=convert.task_to_pb(task.id),
+            job_name=task.job_name,
+            owner=task.owner,
+            bytes=task.shape.gpu_share_bytes,
+        )
+    return share
+
+
 def resources(shape_: Shape) -> common_pb2.Resources:
     return common_pb2.Resources(
         cpu_centi=shape_.cpu_centi,
@@ -428,4 +445,5 @@ def resources(shape_: Shape) -> common_pb2.Resources:
         gpus=shape_.gpus,
         gpu_models=shape_.gpu_models,
         gpu_memory_bytes=shape_.gpu_memory_bytes,
+        gpu_share_bytes=shape_.gpu_share_bytes,
     )

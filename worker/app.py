@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,7 +31,7 @@ from .attempt.late_reporter import LateReporter
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
-from .gpu_parts import offered_gpus, watch_attempts_gpus
+from .gpu_parts import offered_gpus, simulated_shares, watch_attempts_gpus
 from .holds.door import HoldDoor, socket_path
 from .holds.keeper import Holds
 from .holds.runtime import RuntimeWithHolds
@@ -44,7 +44,7 @@ from .machine.conditions import Conditions
 from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
 from .machine.mount import MountWatch
-from .machine.simulated_gpus import SimulatedGpus
+from .machine.simulated_gpus import SimulatedGpus, SimulatedShare
 from .network.guard import NoGuard
 from .node.heartbeat import Heartbeat
 from .node.place import FolderPlace, arrival
@@ -116,7 +116,7 @@ async def build(
         clock,
         tell=lambda word, sentence, blocks: conditions.set(word, sentence, blocks_work=blocks),
     )
-    parts = _parts(config, setup, runtime)
+    parts = _parts(config, setup, runtime, lambda: simulated_shares(controller.using_resources()))
     guard = parts.guard
     holds = Holds(
         folder / "holds", clock, HoldLimits(silence_s=settings.gpu_silence_s), describe=lambda uuid: status.gpu(uuid)
@@ -125,7 +125,7 @@ async def build(
     gpus = gpus or parts.gpus
     assert gpus is not None
     assert guard is not None
-    offered = offered_gpus(gpus, settings, attempts_dir, clock)
+    offered = offered_gpus(gpus, settings, attempts_dir, clock, conditions)
     service.on_stop(offered.close)
 
     http_server = Peer("HttpServer", config.peers.http_server, token=token, role=Role.HTTP_SERVER, clock=clock)
@@ -172,6 +172,7 @@ async def build(
         target=mounted.job_folder,
         idle_rule=idle_rule,
         on_idle=on_idle,
+        held_bytes=lambda attempt: gpu_parts.shares.held_bytes(attempt),
     )
     service.on_stop(sampler.close)
     background = _Background()
@@ -240,7 +241,7 @@ async def build(
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
-    gpu_loops = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)
+    gpu_parts = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
 
@@ -405,7 +406,7 @@ async def build(
         "reports": once_taken(reports.run),
         "samples": sampler.run,
         "samples to the mount": samples_copier.run,
-        **gpu_loops,
+        **gpu_parts.loops,
     }
     for name, loop in loops.items():
         service.side_task(name, loop)
@@ -438,7 +439,12 @@ class _Background:
             task.cancel()
 
 
-def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) -> RuntimeParts:
+def _parts(
+    config: HeadwayConfig,
+    setup: RuntimeSetup,
+    runtime: Runtime | None,
+    shares: Callable[[], Sequence[SimulatedShare]],
+) -> RuntimeParts:
     """The configured runtime, or the given one, and what it brings along, whole."""
     settings = config.worker
     parts = RuntimeParts(runtime) if runtime is not None else registry.make(settings.runtime, setup)
@@ -452,6 +458,7 @@ def _parts(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime | None) 
             script=simulated_script.load(settings.simulated_gpu_script, settings.simulated_gpus),
             clean_s=settings.gpu_clean_s,
             clock=setup.clock,
+            shares=shares,
         )
     elif gpus is None:
         from .machine.gpus import NvmlGpus

@@ -6,3 +6,4 @@ NFS_DIR = "/root/nfs"
 DATASETS_DIR = "/root/datasets"
 CODE_DIR = "/root/code"
 HOME = "/root"
+MPS_PIPE = "/tmp/nvidia-mps"  # where NVIDIA's libraries look for MPS, if nothing else is said

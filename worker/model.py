@@ -147,9 +147,11 @@ class AttemptGpus:
     faults: dict[str, str] = field(default_factory=dict)  # of the cards, seen while it ran: sentences
     taken: str = ""  # a sentence: the machine took the cards away from its container
     left: dict[str, str] = field(default_factory=dict)  # cards that are held back after its end, and why
+    hit: str = ""  # a sentence: another attempt held more than its share of the card that both share
+    hit_at: float = 0.0  # when that was seen last, in epoch seconds
 
     def __bool__(self) -> bool:
-        return bool(self.baseline_bytes or self.faults or self.taken or self.left)
+        return bool(self.baseline_bytes or self.faults or self.taken or self.left or self.hit)
 
 
 @dataclass(slots=True)
@@ -208,8 +210,8 @@ class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
     # engine_unavailable | mount_unavailable | mount_options | mount_rights | disk_full | gpu_unavailable |
-    # gpu_not_clean | gpus_simulated | container_stuck | live_restore_off | homes_partly_open | network_rules |
-    # network_unguarded | network_range | stopping
+    # gpu_not_clean | gpus_simulated | gpu_shared_unknown | gpu_shares_off | container_stuck | live_restore_off |
+    # homes_partly_open | network_rules | network_unguarded | network_range | stopping
     word: str
     sentence: str
     since: float

@@ -145,6 +145,7 @@ class StartOrder:
     network: Network
     ulimits: tuple[Ulimit, ...] = ()  # the others are the engine's own
     gpu_uuids: tuple[str, ...] = ()  # empty: the container must see none (NVIDIA_VISIBLE_DEVICES=void in its env)
+    mps_pipe: Path | None = None  # of a share of a GPU: the folder of MPS's daemon; bound at /tmp/nvidia-mps
     home: Path | None = None  # on this machine; bound read-write at /root/nfs
     datasets: Mapping[str, Path] = field(default_factory=dict)  # name to folder; bound read-only at /root/datasets/NAME
     code: Path | None = None  # a snapshot of code; bound read-only at /root/code
@@ -474,6 +475,7 @@ class GpuProcess:
     owner: str = ""
     command: str = ""
     memory_used_bytes: int | None = None
+    attempt: str = ""  # of a rehearsal: the folder of the attempt that it belongs to
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +496,9 @@ class GpuReading(GpuReadings):
     comes_back: bool = False  # its fault is over, and it is given out again soon, without anybody's help
     parent_uuid: str = ""  # of a MIG slice: its card
     linked_uuids: tuple[str, ...] = ()  # cards that it reaches over NVLink
+    shared: bool = False  # given out in shares only, never whole
     processes: tuple[GpuProcess, ...] = ()  # on it, that Headway did not start
+    tells_processes: bool = True  # the driver lists the processes on it
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,7 @@ def gpu(reading: GpuReading) -> rm.Gpu:
         quarantined_since=reading.quarantined_since,
         parent_uuid=reading.parent_uuid,
         linked_uuids=reading.linked_uuids,
+        shared=reading.shared,
         processes=[
             rm.GpuProcess(
                 pid=one.pid,

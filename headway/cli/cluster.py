@@ -115,7 +115,7 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
             f"{entry['job_id']}/{entry['task']}",
             entry["owner"],
             span(entry["timeout_s"]),
-            entry["resources"]["gpus"],
+            gpus_of(entry["resources"]),
             f"{entry['resources']['cpus']:g}",
             size(entry["resources"]["memory_bytes"]),
             starts_about(entry, now),
@@ -149,7 +149,7 @@ def _show_running(running: list[dict[str, Any]], of: int, now: float) -> None:
         [
             who_has.task_of(one),
             safe(one["owner"]),
-            one["resources"]["gpus"],
+            gpus_of(one["resources"]),
             f"{one['resources']['cpus']:g}",
             size(one["resources"]["memory_bytes"]),
             one["node_id"],
@@ -233,6 +233,12 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
+def gpus_of(resources: dict[str, Any]) -> object:
+    """What a task has of GPUs: their number, or its share of one."""
+    share = resources.get("gpu_share_bytes")
+    return f"{size(share)} of 1" if share else resources["gpus"]
+
+
 def _gpus(node: dict[str, Any]) -> str:
     models: dict[str, int] = {}
     for gpu in node["gpus"]:
@@ -278,6 +284,11 @@ def nodes_show(node_id: str, output: str) -> None:
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
         why = f": {safe(gpu['note'])}" if gpu["note"] else ""
         click.echo(f"GPU {gpu['index']} {gpu['uuid']} {model} {size(gpu['memory_bytes'])}: {state}{by}{why}")
+        for share in gpu.get("shares") or []:
+            held_bytes = size(share["resources"]["gpu_share_bytes"])
+            click.echo(f"  shared: {held_bytes} of {safe(share['owner'])}: {who_has.task_of(share)}")
+        if gpu.get("shared") and gpu.get("free_share_bytes") is not None:
+            click.echo(f"  given out in shares; room for one of {size(gpu['free_share_bytes'])}")
         for process in gpu.get("processes") or []:
             click.echo(f"  {who_has.process_words(process)}")
     for condition in node["conditions"]:

@@ -13,7 +13,7 @@ from .common import ago, client, output_option, print_json, safe, size, table
 from .start_times import clock
 
 # Word of the API: as people read it.
-_STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside"}
+_STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside", "shared": "shared"}
 
 
 @click.group(invoke_without_command=True)
@@ -68,7 +68,7 @@ def _show(output: str) -> None:
         print_json(found)
         return
     now = time.time()
-    rows = [_row(node, gpu, now) for node in found["nodes"] for gpu in node["gpus"]]
+    rows = [row for node in found["nodes"] for gpu in node["gpus"] for row in _rows(node, gpu, now)]
     if rows:
         table(["node", "gpu", "model", "state", "use", "task", "owner", "since", "ends by", "job"], rows)
     for line in outside_lines(found["nodes"]):
@@ -78,6 +78,17 @@ def _show(output: str) -> None:
         if closed and node["gpus"]:
             click.echo(f"! {safe(closed)}")
     click.echo(summary(found, now))
+
+
+def _rows(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[list[object]]:
+    """A row for a GPU; of one that is shared, one for each task on it and one for what is free."""
+    rows = [_row(node, {**gpu, "booking": share}, now) for share in gpu.get("shares") or []]
+    for row, share in zip(rows, gpu.get("shares") or [], strict=True):
+        row[5] = f"{row[5]} ({size(share['resources']['gpu_share_bytes'])})"
+    if gpu.get("free_share_bytes") and gpu.get("state") in ("free", "shared"):
+        free = f"{size(gpu['free_share_bytes'])} of it free for shares"
+        return [*rows, _row(node, {**gpu, "note": gpu["note"] or free}, now)]
+    return rows or [_row(node, gpu, now)]
 
 
 def _row(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[object]:

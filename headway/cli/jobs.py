@@ -152,6 +152,19 @@ def _why(task: dict[str, Any]) -> str:
     return ""
 
 
+def _share(share: dict[str, Any], node: str) -> str:
+    """With whom it shares its GPU: `shares GPU 2 of gpu-1 with bob's train/serve (10GiB); it has 6GiB`."""
+    index = share["gpu_index"]
+    if index is None:
+        return f"had a share of a GPU: {size(share['share_bytes'])}"
+    others = [
+        f"{safe(one['owner'])}'s {safe(one['job_name'])}/{one['task']} ({size(one['share_bytes'])})"
+        for one in share["others"]
+    ]
+    with_whom = " and ".join(others) if others else "nobody now"
+    return f"shares GPU {index} of {node} with {with_whom}; it has {size(share['share_bytes'])}"
+
+
 def _print_attempt(attempt: dict[str, Any]) -> None:
     click.echo(
         f"\nattempt {_tries(attempt['number'], attempt['of_runs'])}: {tone(attempt['state'])} on {attempt['node_id']}"
@@ -162,6 +175,8 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
     if attempt["gpu_uuids"]:
         simulated = " (only simulated)" if attempt.get("gpus_simulated") else ""
         click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]) + simulated)
+    if share := attempt.get("sharing"):
+        click.echo("  " + _share(share, attempt["node_id"]))
     if attempt["peak_memory_bytes"]:
         click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
     if attempt["reason"]:

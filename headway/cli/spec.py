@@ -28,6 +28,10 @@ def spec_lines(spec: dict[str, Any]) -> Iterator[str]:
         yield f"{name}: {safe(value)}"
 
 
+def _models(resources: dict[str, Any]) -> str:
+    return f" {' or '.join(resources['gpu_model'])}" if resources["gpu_model"] else ""
+
+
 def _facts(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     needs, resources = spec["needs"], spec["resources"]
     if not spec["image"]:
@@ -42,9 +46,11 @@ def _facts(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "image", spec["image"] + ("" if spec["entrypoint"] == "replace" else f" (entrypoint: {spec['entrypoint']})")
     asked = f"{resources['cpus']:g} CPU, {resources['memory']} memory, {resources['shm']} shm"
     if resources["gpus"]:
-        models = f" {' or '.join(resources['gpu_model'])}" if resources["gpu_model"] else ""
+        models = _models(resources)
         least = f" of {resources['gpu_memory']}" if resources["gpu_memory"] else ""
         asked += f", {resources['gpus']}{models} GPU{'' if resources['gpus'] == 1 else 's'}{least}"
+    if resources.get("gpu_share"):
+        asked += f", {resources['gpu_share']} of one{_models(resources)} GPU that is shared"
     yield "resources", asked
     yield (
         "limits",

@@ -20,18 +20,19 @@ NULLABLE: Final = {
     "integer": """booked gpus_booked disk_free_bytes disk_read_bytes disk_total_bytes disk_written_bytes gpu
         network_received_bytes network_sent_bytes peak_memory_used_bytes exit_code files free
         gpu_memory_bytes length memory_total_bytes memory_used_bytes next_before peak_memory_bytes
-        position quota_bytes signal size_bytes space_limit_bytes space_used_bytes unusable""",
+        position quota_bytes signal size_bytes space_limit_bytes space_used_bytes unusable
+        free_share_bytes gpu_index gpu_share_bytes""",
     "text": """checksum code discipline_set_by from_digest gpu_memory id image_digest image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
-        reason_task refused shell state suggested_timeout task to_digest user working_dir""",
+        reason_task refused shell state suggested_timeout task to_digest user working_dir gpu_share""",
     "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason
-        result spec use drain""",
+        result spec use drain sharing""",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run
         enabled ended estimate_rough extension_pending final forced gpus_simulated has_bash has_shell
         held may_change may_use_high_priority may_use_image_user more overdue pinned public ready sick
-        simulated started_itself return_when_back""",
+        simulated started_itself return_when_back shared""",
     "text": """reason admission architecture basis by ca certificate closed code configured_discipline
         configured_policy created_by cuda_version cursor description detail digest discipline
         driver_version encoded engine_version entrypoint failure fault full_name gpu_memory gpu_passing
@@ -47,7 +48,7 @@ FIRM: Final = {
         promised queued_count retries rows_in_all running_matching shm_bytes size size_bytes started
         started_in_all stderr_bytes stdout_bytes stored succeeded task_count tasks tasks_changed
         tasks_offset timed_out total total_matching total_running total_waiting uid unmeasured
-        used_bytes version attempts_at_start attempts_left total_stranded""",
+        used_bytes version attempts_at_start attempts_left total_stranded share_bytes""",
     "number": """asked at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before
         ends_by_at expires_at from_at made_at valid_from_at gpu_hours idle_s keep_s measured_s
         memory_gib_hours modified_at placed_at pushed_at registered_at seconds seen_at share since_at
@@ -62,7 +63,7 @@ FIRM: Final = {
     "rows": """attempts certificates columns conditions datasets decisions edges entries events extensions gpus
         groups history images invitations items jobs layers missing nodes points processes registries
         rows running sessions snapshots started starts tags tasks timeouts tokens uploads used_by users
-        versions waits stranded""",
+        versions waits stranded others shares""",
 }
 # May be text, a list or an object.
 ANY: Final = "command gpu_model needs"

@@ -16,6 +16,7 @@ from .values import (
     Bytes,
     Days,
     FilePath,
+    GpuName,
     Host,
     JobRange,
     MaxTimeout,
@@ -465,6 +466,16 @@ class WorkerSection(Section):
     gpu_outside_memory_bytes: Bytes = Field(
         default=512 << 20,
         description="GPU memory that processes outside Headway may hold before the card counts as busy",
+    )
+    gpu_shared: tuple[GpuName, ...] = Field(
+        default=(),
+        description="GPUs of this machine that several tasks may share (docs/gpus.md): UUIDs, unique beginnings of "
+        "them, or `all`. They are given out in shares only (`gpu_share` in a job file), the others whole",
+    )
+    gpu_mps_pipe: FilePath = Field(
+        default="",
+        description="the folder of NVIDIA MPS's control daemon, such as `/tmp/nvidia-mps`: tasks with a share use it. "
+        "By default none does, and the driver gives them turns",
     )
     gpu_socket: SocketPath = Field(
         default="",

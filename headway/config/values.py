@@ -18,6 +18,7 @@ _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]
 _WIDEST = {4: 16, 6: 48}  # networks of proxies
 _MOST = 2**63 - 1
 _LONGEST_S = 100 * MAX_DURATION_S
+_GPU = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _WIDEST_REACH = 8  # of networks that are named for tasks
 _NARROWEST = 22  # for the networks of jobs
@@ -214,6 +215,12 @@ def _node_name(text: str) -> str:
     return text
 
 
+def _gpu_name(text: str) -> str:
+    if not _GPU.fullmatch(text):
+        raise ValueError(f'must be UUIDs of GPUs, beginnings of them, or "all", and not {text!r}')
+    return text
+
+
 def _runtime_name(text: str) -> str:
     plugins.find(plugins.RUNTIMES, text)
     return text
@@ -292,6 +299,7 @@ Reach = Annotated[str, AfterValidator(_reach)]
 JobRange = Annotated[str, AfterValidator(_job_range)]
 RegistryHost = Annotated[str, AfterValidator(_registry_host)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
+GpuName = Annotated[str, AfterValidator(_gpu_name)]
 RuntimeName = Annotated[str, AfterValidator(_runtime_name)]
 FilePath = Annotated[str, AfterValidator(_absolute)]
 SocketPath = Annotated[str, AfterValidator(_socket)]

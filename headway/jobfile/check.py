@@ -169,6 +169,8 @@ class Checker:
         resources = {**defaults.resources, **own.resources} if own.resources else defaults.resources
         if own.resources:
             self._alone(own, defaults, resources, path, where)
+        if resources.get("gpu_share_bytes"):
+            self._gpu_share(own, defaults, resources, values, path, where)
         self._shared_memory(own, defaults, resources, path, where)
         env = {**defaults.env, **own.env} if own.env else defaults.env
         self._count_text(where, path, command, env)
@@ -186,14 +188,38 @@ class Checker:
     def _alone(self, own: Fields, defaults: Fields, resources: dict[str, Any], path: Path, where: str) -> None:
         """Resources of the task's own that say nothing, as what they are about is not asked for."""
         for row in self._need_another:
-            if resources.get(self._parts[row.without].attribute):
+            if any(resources.get(self._parts[key].attribute) for key in row.without):
                 continue
-            if row.attribute in own.resources and row.without not in own.bad and row.without not in defaults.bad:
+            if row.attribute in own.resources and (own.bad | defaults.bad).isdisjoint(row.without):
                 self._report.add(
                     (*path, "resources", row.key),
                     f"{where}: {row.key} says nothing without GPUs; add gpus: 1 to resources, or remove {row.key}",
                     of_key=True,
                 )
+
+    def _gpu_share(
+        self,
+        own: Fields,
+        defaults: Fields,
+        resources: dict[str, Any],
+        values: dict[str, Any],
+        path: Path,
+        where: str,
+    ) -> None:
+        """A share is of one GPU, beside other tasks, so it goes neither with whole GPUs nor without another try."""
+        at: Path = (*path, "resources", "gpu_share") if "gpu_share_bytes" in own.resources else path
+        if resources.get("gpus"):
+            self._report.add(
+                at,
+                f"{where}: gpu_share and gpus: {resources['gpus']} are two ways to ask for GPUs; remove gpu_share, or "
+                "write gpus: 0",
+            )
+        if not values.get("retries") and "retries" not in own.bad | defaults.bad:
+            self._report.add(
+                at,
+                f"{where}: gpu_share needs retries: 1 or more, since a task that takes more than its share may disturb "
+                "the others on that GPU",
+            )
 
     def _shared_memory(self, own: Fields, defaults: Fields, resources: dict[str, Any], path: Path, where: str) -> None:
         """What lies in /dev/shm is memory of the task, so more than that could never be used."""
@@ -236,7 +262,7 @@ class Checker:
             values = dict(given)
             for row in self._need_another:
                 # From the defaults, they may meet a task without GPUs and then mean nothing.
-                if not values.get(self._parts[row.without].attribute):
+                if not any(values.get(self._parts[key].attribute) for key in row.without):
                     values.pop(row.attribute, None)
             spec = self._parts.made(values)
             self._resource_specs[key] = spec

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from headway.jobfile.source import Ambiguous, printable, quoted
+from headway.model.gpu_shares import UNIT_BYTES
 from headway.units import MIB, BadValue, format_size, number_in, parse_cpus, parse_duration, parse_size
 
 MAX_JOB_NAME: Final = 100  # characters
@@ -303,6 +304,14 @@ def memory(raw: Any) -> int:
     size_bytes = size(raw)
     if size_bytes < MIN_MEMORY_BYTES:
         raise BadValue(f"{quoted(str(raw))} is less than 6MiB, in which no container starts", suggestion="6MiB")
+    return size_bytes
+
+
+def gpu_share(raw: Any) -> int:
+    size_bytes = size(raw)
+    if size_bytes < UNIT_BYTES:
+        least = format_size(UNIT_BYTES)
+        raise BadValue(f"{quoted(str(raw))} is less than {least}, the smallest share of a GPU", suggestion=least)
     return size_bytes
 
 

@@ -18,7 +18,9 @@ def _cpus_as_json(cpus_centi: int) -> int | float:
 @dataclass(frozen=True, slots=True)
 class ResourceSpec:
     """What one attempt is given. ``gpu_models`` empty: any model; ``gpu_memory_bytes`` None: any size,
-    else the least memory that each of its GPUs must have. Both say nothing when ``gpus`` is 0."""
+    else the least memory that each of its GPUs must have. Both say nothing without a GPU.
+
+    ``gpu_share_bytes``: so much memory of one GPU that is shared with others; then ``gpus`` is 0. None: no share."""
 
     cpus_centi: int = field(  # hundredths of a CPU
         default=100,
@@ -86,7 +88,7 @@ class ResourceSpec:
             write=list,
             default_about="any",
             foreign=("gpu_models", "gpu_type"),
-            without="gpus",
+            without=("gpus", "gpu_share"),
             wire="gpu_models",
             option=Option("--gpu-model", "Any of these models; may be given several times.", many=True),
             form=Form(
@@ -106,9 +108,28 @@ class ResourceSpec:
             read=fields.size,
             write=format_size,
             default_about="any",
-            without="gpus",
+            without=("gpus", "gpu_share"),
             wire="gpu_memory_bytes",
             form=Form(label="Memory of each GPU", place=16, hint="at least, 24GiB", width=8, more=True),
+        ),
+    )
+
+    gpu_share_bytes: int | None = field(
+        default=None,
+        metadata=row(
+            "gpu_share",
+            "a size, at least `256MiB`: so much memory of one GPU that is shared with other tasks "
+            "([gpus.md](gpus.md#sharing-one-gpu)); instead of `gpus`, and only with `retries`",
+            str,
+            read=fields.gpu_share,
+            write=format_size,
+            examples=("6GiB",),
+            foreign=("gpu_fraction", "gpu_mem", "gpu_slice"),
+            wire="gpu_share_bytes",
+            option=Option(
+                "--gpu-share", "So much memory of one GPU shared with others, such as 6GiB; needs --retries."
+            ),
+            form=Form(label="Share of a GPU", place=6, hint="6GiB, shared", width=8, more=True),
         ),
     )
 

@@ -61,7 +61,7 @@ class TaskField:
     examples: tuple[Any, ...] = ()  # for the HTTP schema
     foreign: tuple[str, ...] = ()  # what other systems call it
     shared: bool = True  # may stand in ``defaults``
-    without: str = ""  # the key without which it says nothing
+    without: tuple[str, ...] = ()  # the keys without any of which it says nothing
     wire: str = ""  # in the protobuf message; empty: rpc/convert.py has code of its own for it
     wire_true: StrEnum | None = None  # the word that a bool of the message stands for
     option: Option | None = None

@@ -190,6 +190,26 @@ class EndWord(StrEnum):
             advice="Ask for fewer GPUs, or for none where only the CPU works; end a task that only waits.",
         ),
     )
+    GPU_MEMORY = (
+        "gpu_memory",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            user_retry=True,
+            detail="It held more of a shared GPU's memory than its share and was ended.",
+            advice="Ask for a larger share (`gpu_share`), or use less of the GPU's memory.",
+        ),
+    )
+    GPU_NEIGHBOUR = (
+        "gpu_neighbour",
+        EndFacts(
+            attempt=_A.LOST,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            detail="It failed while another task took more than its share of the same GPU.",
+            advice="That is no fault of its own.",
+        ),
+    )
     GPU_FAILED = (
         "gpu_failed",
         EndFacts(

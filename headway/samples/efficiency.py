@@ -44,6 +44,7 @@ class Request:
     memory_bytes: int
     gpus: int
     gpu_memory_bytes: int | None = None
+    gpu_share_bytes: int | None = None  # of one GPU, whose utilisation is that of all tasks on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +125,16 @@ def _rows(asked: Request, used: Used) -> list[CardRow]:
         rows.append(CardRow("memory", "bytes", asked.memory_bytes, used.peak_memory_bytes, text))
     if (mean := _mean_utilisation(used.gpus)) is not None:
         which = "Its GPU was" if len(used.gpus) == 1 else f"Its {len(used.gpus)} GPUs were"
+        if asked.gpu_share_bytes:
+            which = "Its GPU, with all tasks on it, was"
         rows.append(CardRow("gpu_utilisation", "share", 1.0, mean, f"{which} busy {mean:.0%} of the time."))
     peaks = [gpu for gpu in used.gpus if gpu.peak_memory_used_bytes is not None]
     if peaks:
         most = max(gpu.peak_memory_used_bytes or 0 for gpu in peaks)
-        room = asked.gpu_memory_bytes or min(gpu.memory_bytes for gpu in peaks)
+        room = asked.gpu_share_bytes or asked.gpu_memory_bytes or min(gpu.memory_bytes for gpu in peaks)
         if room > 0:
-            text = f"It used {round_size(most)} of {round_size(room)} of a GPU's memory at most."
+            whole = "its share" if asked.gpu_share_bytes else "a GPU's memory"
+            text = f"It used {round_size(most)} of {round_size(room)} of {whole} at most."
             rows.append(CardRow("gpu_memory", "bytes", room, most, text))
     return rows
 
@@ -175,7 +179,7 @@ def _for_gpus(asked: Request, used: Used, wish: Suggested, said: list[str]) -> t
             f"It never used {'its GPU' if asked.gpus == 1 else counted(unused, 'of its GPUs', 'of its GPUs')}: "
             f"ask for {counted(wish.gpus or 0, 'GPU') if wish.gpus else 'none'}."
         )
-    mean = _mean_utilisation(busy)
+    mean = None if asked.gpu_share_bytes else _mean_utilisation(busy)
     if mean is not None and mean < _LOW_BELOW:
         said.append(
             f"The GPUs waited {1 - mean:.0%} of the time: look whether reading the data holds them up, or take larger "
@@ -187,6 +191,10 @@ def _for_gpus(asked: Request, used: Used, wish: Suggested, said: list[str]) -> t
         if memory <= asked.gpu_memory_bytes * _WORTH_IT:
             wish = replace(wish, gpu_memory_bytes=memory)
             said.append(f"GPUs of {round_size(memory)} are enough, so smaller ones fit too.")
+    if asked.gpu_share_bytes and peaks:
+        memory = _round_memory(max(peaks) * _MEMORY_ROOM)
+        if memory <= asked.gpu_share_bytes * _WORTH_IT:
+            said.append(f"A share of {round_size(memory)} is enough, so more tasks fit on the GPU.")
     return wish, said
 
 

@@ -31,6 +31,7 @@ def efficiency(task: jm.TaskView, view: tm.AttemptView, use: tm.AttemptUse, poin
         memory_bytes=task.resources.memory_bytes,
         gpus=task.resources.gpus,
         gpu_memory_bytes=task.resources.gpu_memory_bytes or None,
+        gpu_share_bytes=task.resources.gpu_share_bytes or None,
     )
     used = Used(
         run_s=wire.if_set(view.phases, "running_s"),

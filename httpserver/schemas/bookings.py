@@ -20,6 +20,7 @@ class GpuState(StrEnum):
     SICK = "sick"
     BUSY_OUTSIDE = "busy_outside"
     CLOSED = "closed"
+    SHARED = "shared"  # tasks have shares of it, and some of its memory is free
 
 
 class TaskBooking(ApiResponse):

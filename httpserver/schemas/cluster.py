@@ -114,6 +114,7 @@ class Gpu(with_readings()):  # type: ignore[misc]
     )
     parent_uuid: str = Field("", description="of a MIG slice: its card")
     linked_uuids: list[str] = Field([], description="cards that it reaches over NVLink, where the driver tells")
+    shared: bool = Field(False, description="given out in shares of its memory only, never whole")
 
 
 class NodeGpu(Gpu):
@@ -121,6 +122,10 @@ class NodeGpu(Gpu):
 
     state: GpuState | None = Field(default=None, description="null: not known, since bookings aren't known now")
     booking: TaskBooking | None = Field(default=None, description="who has it; null: nobody, or not known now")
+    shares: list[TaskBooking] = Field(default_factory=list, description="of a shared one: who has how much of it")
+    free_share_bytes: int | None = Field(
+        default=None, description="of a shared one: the largest share that it has room for; null: not known now"
+    )
 
 
 class Condition(ApiResponse):

@@ -43,6 +43,7 @@ class Resources(ApiResponse):
     gpus: int
     gpu_models: list[str] = Field(description="any of these; empty: any model")
     gpu_memory_bytes: int | None = Field(None, description="at least, per GPU; null: any")
+    gpu_share_bytes: int | None = Field(None, description="of the memory of one shared GPU; null: no share")
 
 
 class Phases(ApiResponse):
@@ -62,6 +63,24 @@ class Extension(ApiResponse):
     by: str = Field(description="account name")
     seconds: float
     forced: bool = Field(description="granted by an admin though it was promised to others or kept for short tasks")
+
+
+class Sharer(ApiResponse):
+    """A task that has a share of a GPU."""
+
+    job_id: str
+    job_name: str
+    task: str
+    owner: str
+    share_bytes: int = Field(description="of the GPU's memory")
+
+
+class GpuShare(ApiResponse):
+    """A share of one GPU."""
+
+    share_bytes: int = Field(description="of the GPU's memory")
+    gpu_index: int | None = Field(description="its number on the machine; null: the attempt has ended, or not known")
+    others: list[Sharer] = Field(description="while it runs: who else has a share of the same GPU")
 
 
 class _Placed(ApiResponse):
@@ -100,6 +119,7 @@ class Attempt(with_facts(_Timed, (row for row in SHOWN if not row.instant))):  #
     extension_pending: bool = Field(
         False, description="its machine has not confirmed the last of them yet: the earlier limit may still strike"
     )
+    sharing: GpuShare | None = Field(None, description="of one GPU; null: it has its GPUs whole, or none")
     use: AttemptUse | None = Field(None, description="once it has ended; null: not measured, or not for you")
 
 

@@ -93,6 +93,7 @@ def on_nodes(
     """What is booked on each known node, and why some take no work now. A node that was forgotten while something
     runs there is listed, too."""
     sums: dict[NodeId, pb.ListBookingsReply.Node] = {}
+    held: dict[NodeId, set[str]] = {}  # a shared card counts once
     for room in pass_input.free_resources(state, settings, reading.mono):
         sums[room.node.id] = pb.ListBookingsReply.Node(node_id=room.node.id, closed=room.closed)
     wanted = pass_input.pass_settings(settings)
@@ -104,7 +105,8 @@ def on_nodes(
             node = sums[attempt.node_id] = pb.ListBookingsReply.Node(node_id=attempt.node_id, closed=gone)
         node.cpu_centi += attempt.shape.cpu_centi
         node.memory_bytes += attempt.shape.memory_bytes
-        node.gpus += len(attempt.gpu_uuids)
+        held.setdefault(attempt.node_id, set()).update(attempt.gpu_uuids)
+        node.gpus = len(held[attempt.node_id])
         node.tasks += 1
         one = pass_input.booking(attempt, state.tracking[key], state.tasks[key], wanted, reading.mono, patience_s)
         node.last_ends_by = max(node.last_ends_by, reading.now + max(0.0, one.until_s - reading.mono))

@@ -173,10 +173,16 @@ class QueueQueries:
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
         """The attempt as pages show it."""
-        if not attempt.live:
-            return wire.attempt_view(attempt)
-        warning = drains.warning(self._engine.state.nodes.get(attempt.node_id))
-        return wire.attempt_view(attempt, self._sentence(attempt), warning)
+        sentence = self._sentence(attempt) if attempt.live else ""
+        warning = drains.warning(self._engine.state.nodes.get(attempt.node_id)) if attempt.live else ""
+        view = wire.attempt_view(attempt, sentence, warning)
+        if attempt.shape.gpu_share_bytes:
+            state = self._engine.state
+            live = state.attempt(attempt.id) is not None
+            node = state.nodes.get(attempt.node_id) if live else None
+            card = next((g for g in node.gpus if g.uuid in attempt.gpu_uuids), None) if node is not None else None
+            view.share.CopyFrom(wire.gpu_share(attempt, card, state.sharers(attempt) if live else ()))
+        return view
 
     def _address(self, attempt: Attempt) -> str:
         state = self._engine.state

@@ -148,7 +148,7 @@ def _shape(shape: Shape) -> list[Any]:
     row = [
         shape.cpu_centi, shape.memory_bytes, shape.gpus, shape.gpu_models, shape.gpu_memory_bytes, shape.architecture,
         shape.require_cuda, shape.image, shape.needs_image_there,
-        shape.ulimits, shape.node_id, shape.gpu_uuids,
+        shape.ulimits, shape.node_id, shape.gpu_uuids, shape.gpu_share_bytes,
     ]  # fmt: skip
     while len(row) > 3 and not row[-1]:
         row.pop()
@@ -158,7 +158,9 @@ def _shape(shape: Shape) -> list[Any]:
 def _shape_of(row: list[Any]) -> Shape:
     ulimits = [tuple((name, hard) for name, hard in row[9])] if len(row) > 9 else []
     uuids = [tuple(row[11])] if len(row) > 11 else []
-    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], *ulimits, *row[10:11], *uuids)
+    return Shape(
+        *row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:9], *ulimits, *row[10:11], *uuids, *row[12:13]
+    )
 
 
 def _task(seen: FrameTask) -> list[Any]:
@@ -184,9 +186,12 @@ def _task_of(task_id: TaskId, row: list[Any]) -> FrameTask:
     return FrameTask(task, number, queued, runnable, closes_at)
 
 
-def _words_of(gpu: Gpu) -> list[str]:
+def _words_of(gpu: Gpu) -> list[str | bool]:
     """Most cards have none, and frames are many."""
-    return [gpu.fault, gpu.note] if gpu.note else [gpu.fault] if gpu.fault else []
+    words: list[str | bool] = [gpu.fault, gpu.note, gpu.shared]
+    while words and not words[-1]:
+        words.pop()
+    return words
 
 
 def _node(node: Node) -> list[Any]:
@@ -235,12 +240,14 @@ def _change_of(row: list[Any]) -> Change:
 
 
 def _left(left: FrameNodeCapacity) -> list[Any]:
-    return [left.order, left.cpu_centi, left.memory_bytes, left.free, left.used, left.closed]
+    row = [left.order, left.cpu_centi, left.memory_bytes, left.free, left.used, left.closed]
+    return [*row, left.shares] if left.shares else row
 
 
 def _left_of(_: NodeId, row: list[Any]) -> FrameNodeCapacity:
-    order, cpu, memory, free, used, closed = row
-    return FrameNodeCapacity(order, cpu, memory, tuple(free), tuple(used), closed)
+    order, cpu, memory, free, used, closed, *shares = row
+    units = tuple((i, left) for i, left in (shares[0] if shares else ()))  # versions before knew none
+    return FrameNodeCapacity(order, cpu, memory, tuple(free), tuple(used), closed, units)
 
 
 def _booking(booking: Booking) -> list[Any]:

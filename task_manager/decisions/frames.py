@@ -54,7 +54,10 @@ class FrameTask:
 
 @dataclass(frozen=True, slots=True)
 class FrameNodeCapacity:
-    """What was free on a node before the pass. ``free``: indexes in `Node.gpus`; ``used``: when each was last used."""
+    """What was free on a node before the pass. ``free``: indexes in `Node.gpus`; ``used``: when each was last used.
+
+    ``shares``: of each shared card its index and its free units.
+    """
 
     order: int
     cpu_centi: int
@@ -62,6 +65,7 @@ class FrameNodeCapacity:
     free: tuple[int, ...]
     used: tuple[float, ...]
     closed: str
+    shares: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +140,13 @@ def _bare(node: Node, images: Set[str]) -> Node:
 
 
 def _left(room: FreeResources, inp: PassInput) -> FrameNodeCapacity:
+    shares = tuple((i, room.shares[gpu.uuid]) for i, gpu in enumerate(room.node.gpus) if gpu.uuid in room.shares)
     if not room.gpus:
-        return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, (), (), room.closed)
+        return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, (), (), room.closed, shares)
     free = {gpu.uuid for gpu in room.gpus}
     places = tuple(i for i, gpu in enumerate(room.node.gpus) if gpu.uuid in free)
     used = tuple(inp.last_used(room.node.gpus[i].uuid) for i in places)
-    return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, places, used, room.closed)
+    return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, places, used, room.closed, shares)
 
 
 # -- replay -----------------------------------------------------------------------------------
@@ -190,7 +195,8 @@ def free_resources_of(frame: Frame) -> list[FreeResources]:
     for node_id, left in sorted(frame.left.items(), key=lambda item: item[1].order):
         node = frame.nodes[node_id]
         cards = [node.gpus[i] for i in left.free]
-        found.append(FreeResources(node, left.order, left.cpu_centi, left.memory_bytes, cards, left.closed))
+        shares = {node.gpus[i].uuid: units for i, units in left.shares}
+        found.append(FreeResources(node, left.order, left.cpu_centi, left.memory_bytes, cards, left.closed, shares))
     return found
 
 

@@ -165,9 +165,9 @@ class _Pass:
 
     def _holdings(self, starts: tuple[Placement, ...]) -> GpuHoldings:
         frame = self.frame
-        held = [(one.owner, one.shape.gpus, one.timeout_s) for one in frame.running.values()]
+        held = [(one.owner, one.shape, one.timeout_s) for one in frame.running.values()]
         tasks = [frame.tasks[one.task_id].task for one in starts if one.task_id in frame.tasks]
-        held += [(task.owner, task.shape.gpus, task.timeout_s) for task in tasks]
+        held += [(task.owner, task.shape, task.timeout_s) for task in tasks]
         return GpuHoldings.of(frame.head.settings.limits, held)
 
     def _paused(self) -> bool:

@@ -102,7 +102,7 @@ def current_pass_input(state: EngineState, settings: TaskManagerSettings, at_s: 
 def holdings(state: EngineState, limits: AdmissionLimits) -> GpuHoldings:
     """GPUs that live attempts hold, as these limits count them."""
     attempts = state.attempts.values()
-    return GpuHoldings.of(limits, ((state.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
+    return GpuHoldings.of(limits, ((state.tasks[one.id.task].owner, one.shape, one.timeout_s) for one in attempts))
 
 
 def detached_pass_input(snapshot: PassInput, reading: ClockReading, ahead_s: float) -> Callable[[], PassInput]:

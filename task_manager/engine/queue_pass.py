@@ -132,6 +132,7 @@ def _place(turn: Turn, placement: Placement) -> None:
         incarnation=state.incarnation(node.id),
         shape=task.shape,
         gpu_uuids=placement.gpu_uuids,
+        gpu_fraction=state.gpu_fraction(node.id, placement.gpu_uuids, task.shape),
         timeout_s=task.timeout_s,
         prints=task.prints,
         of_runs=1 + task.retries,

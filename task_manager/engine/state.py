@@ -17,7 +17,7 @@ from headway.ids import AttemptId, JobId, NodeId, TaskId
 
 from ..clocks import ClockReading
 from ..limits import AdmissionLimits
-from ..model import Attempt, Node, Task
+from ..model import Attempt, Gpu, Node, Shape, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
 from ..order.recent_timeouts import RecentTimeouts
@@ -87,7 +87,8 @@ class EngineState:
         self.rough_due = False  # tasks came or went without a pass: the plan's rough estimates are outdated
         self._first_seen: dict[NodeId, float] = {}
         self._usage: dict[NodeId, _BookedResources] = {}
-        self._gpus: dict[str, TaskId] = {}
+        self._gpus: dict[str, TaskId] = {}  # who has a card whole
+        self._shares: dict[str, dict[TaskId, int]] = {}  # who has how many units of a card
         self._gpu_used: dict[str, int] = {}
         self._uses = 0
         self._paused: list[tuple[float, TaskId, float]] = []
@@ -146,9 +147,11 @@ class EngineState:
         """Stores an attempt as it is now; an attempt that has ended gives back its resources.
 
         Raises:
-            DoubleBooked: one of its GPUs belongs to another attempt.
+            DoubleBooked: one of its GPUs belongs to another attempt, or has no room for its share.
         """
         key = attempt.id.task
+        if attempt.live and key not in self.attempts and attempt.shape.gpu_share_bytes:
+            self._check_room(attempt)
         before, tracking = self.attempts.get(key), self.tracking.get(key)
         self.dirty_attempts[attempt.id] = attempt
         self._set_attempt(key, attempt if attempt.live else None, tracking)
@@ -293,17 +296,75 @@ class EngineState:
                     order,
                     node.cpu_centi - (usage.cpu_centi if usage else 0),
                     node.memory_bytes - (usage.memory_bytes if usage else 0),
-                    [gpu for gpu in node.gpus if gpu.usable and gpu.uuid not in self._gpus],
+                    [
+                        gpu
+                        for gpu in node.gpus
+                        if gpu.usable and not gpu.shared and gpu.uuid not in self._gpus and gpu.uuid not in self._shares
+                    ],
                     self._why_closed(node) or is_silent(node.id),
+                    {gpu.uuid: self._free_units(gpu) for gpu in node.gpus if gpu.shared and gpu.usable},
                 )
             )
         return rooms
 
-    def can_book(self, node_id: NodeId, gpu_uuids: Collection[str]) -> bool:
-        """Whether these GPUs are of the node, as far as it is known, and nobody has them."""
+    def can_book(self, node_id: NodeId, gpu_uuids: Collection[str], shape: Shape) -> bool:
+        """Whether these GPUs are of the node, as far as it is known, and nobody has them.
+
+        Of a share's card, nobody may have so much that the share has no room on it.
+        """
+        if len(gpu_uuids) != shape.held_gpus:
+            return False
         node = self.nodes.get(node_id)
-        there = {gpu.uuid for gpu in node.gpus} if node is not None else set(gpu_uuids)
-        return there.issuperset(gpu_uuids) and not any(uuid in self._gpus for uuid in gpu_uuids)
+        there = {gpu.uuid: gpu for gpu in node.gpus} if node is not None else None
+        if there is not None and not there.keys() >= set(gpu_uuids):
+            return False
+        if any(uuid in self._gpus for uuid in gpu_uuids):
+            return False
+        if not shape.gpu_share_bytes:
+            return not any(uuid in self._shares for uuid in gpu_uuids)
+        return there is None or all(self._free_units(there[uuid]) >= shape.share_units for uuid in gpu_uuids)
+
+    def gpu_fraction(self, node_id: NodeId, gpu_uuids: Collection[str], shape: Shape) -> float:
+        """Which part of its card a share is, 0 to 1; 0: it is no share, or the card is not known."""
+        node = self.nodes.get(node_id)
+        if not shape.gpu_share_bytes or node is None:
+            return 0.0
+        sizes = [gpu.memory_bytes for gpu in node.gpus if gpu.uuid in gpu_uuids]
+        return min(1.0, shape.gpu_share_bytes / max(1, *sizes)) if sizes else 0.0
+
+    def sharers(self, attempt: Attempt) -> list[Task]:
+        """Whose attempts have a share of the card of this live attempt's share now, without its own."""
+        of_card = [self._shares.get(uuid, {}) for uuid in attempt.gpu_uuids] if attempt.shape.gpu_share_bytes else []
+        return [self.tasks[key] for held in of_card for key in held if key != attempt.id.task]
+
+    def _free_units(self, gpu: Gpu) -> int:
+        """How many units of a shared card nobody has. None while a task has it whole, from before it was shared."""
+        return 0 if gpu.uuid in self._gpus else gpu.units - sum(self._shares.get(gpu.uuid, {}).values())
+
+    def _check_free(self, key: TaskId, attempt: Attempt) -> None:
+        """Whether nobody has its GPUs whole, or shares one of them that it would have whole.
+
+        Raises:
+            DoubleBooked: somebody has.
+        """
+        for uuid in attempt.gpu_uuids:
+            if self._gpus.get(uuid, key) != key:
+                raise DoubleBooked(f"{uuid} belongs to {self._gpus[uuid]}, not to {attempt.id}")
+            others = [] if attempt.shape.gpu_share_bytes else [t for t in self._shares.get(uuid, {}) if t != key]
+            if others:
+                raise DoubleBooked(f"{uuid} is shared by {', '.join(map(str, others))}, so {attempt.id} can't have it")
+
+    def _check_room(self, attempt: Attempt) -> None:
+        """Whether the card of a new share has so many units left. A card may have got smaller since it was booked.
+
+        Raises:
+            DoubleBooked: it has not.
+        """
+        node = self.nodes.get(attempt.node_id)
+        for gpu in node.gpus if node is not None else ():
+            if gpu.uuid in attempt.gpu_uuids and self._free_units(gpu) < attempt.shape.share_units:
+                others = ", ".join(map(str, self._shares.get(gpu.uuid, {})))
+                raise DoubleBooked(f"{gpu.uuid} has no room for {attempt.id} beside {others or 'nobody'}")
 
     @property
     def nodes_for_gates(self) -> GateNodes:
@@ -341,8 +402,8 @@ class EngineState:
 
     @property
     def gpus(self) -> int:
-        """GPUs of the cluster."""
-        return sum(len(node.gpus) for node in self.nodes.values())
+        """GPUs of the cluster that are given out whole."""
+        return sum(node.whole_gpus for node in self.nodes.values())
 
     # -- primitives: set one thing and keep the indexes right ----------------------------------------
 
@@ -409,9 +470,7 @@ class EngineState:
 
     def _set_attempt(self, key: TaskId, attempt: Attempt | None, tracking: AttemptTracking | None) -> None:
         if attempt is not None:
-            for uuid in attempt.gpu_uuids:
-                if self._gpus.get(uuid, key) != key:
-                    raise DoubleBooked(f"{uuid} belongs to {self._gpus[uuid]}, not to {attempt.id}")
+            self._check_free(key, attempt)
         before = self.attempts.pop(key, None)
         if before is not None:
             usage = self._usage[before.node_id]
@@ -419,7 +478,7 @@ class EngineState:
             usage.memory_bytes -= before.shape.memory_bytes
             del usage.tasks[key]
             for uuid in before.gpu_uuids:
-                del self._gpus[uuid]
+                self._release(uuid, key)
             self.tracking.pop(key, None)
             if attempt is None:
                 self.pass_needed = True
@@ -432,9 +491,20 @@ class EngineState:
         usage.memory_bytes += attempt.shape.memory_bytes
         usage.tasks[key] = None
         for uuid in attempt.gpu_uuids:
-            self._gpus[uuid] = key
+            if attempt.shape.gpu_share_bytes:
+                self._shares.setdefault(uuid, {})[key] = attempt.shape.share_units
+            else:
+                self._gpus[uuid] = key
             self._uses += 1
             self._gpu_used[uuid] = self._uses
+
+    def _release(self, uuid: str, key: TaskId) -> None:
+        if uuid in self._gpus:
+            del self._gpus[uuid]
+            return
+        del self._shares[uuid][key]
+        if not self._shares[uuid]:
+            del self._shares[uuid]
 
     def _set_node(self, node_id: NodeId, node: Node | None) -> None:
         if node is None:

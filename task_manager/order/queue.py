@@ -266,7 +266,7 @@ class TaskQueue:
         self._work = (gpus + shape.gpus * micros, cpus + shape.cpu_centi * micros, memory + shape.memory_bytes * micros)
 
     def _group_of(self, task: Task) -> LimitGroup:
-        owner = task.owner if self._by_owner and task.shape.gpus else ""
+        owner = task.owner if self._by_owner and task.shape.uses_gpus else ""
         return owner, bisect_left(self._bands, task.timeout_s) if self._bands else 0
 
     def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:

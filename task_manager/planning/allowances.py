@@ -149,7 +149,7 @@ class Allowances:
         """All allowances that the task counts against."""
         if self._some_wait and self._limits.waits_for_gpus(task.timeout_s, self._gpus):
             return [self._none]
-        if not task.shape.gpus:
+        if not task.shape.uses_gpus:
             return []
         found = []
         cap = self._limits.running_gpus_per_user
@@ -159,15 +159,15 @@ class Allowances:
                 allowance = self._users[task.owner] = Allowance(self._now_s, cap)
                 for booking in self._running:
                     if booking.owner == task.owner:
-                        allowance.take(booking.shape.gpus, self._now_s, until_of(booking, self._now_s))
+                        allowance.take(booking.shape.held_gpus, self._now_s, until_of(booking, self._now_s))
             found.append(allowance)
-        if self._long is not None and self._limits.is_long(task.timeout_s):
+        if self._long is not None and task.shape.gpus and self._limits.is_long(task.timeout_s):
             found.append(self._long)
         return found
 
     def limit_on(self, task: Task, duration_s: float, own: Reservation | None = None) -> LimitHold | None:
         """The limit that keeps the task from a start now; None: none does. ``own`` is its own reservation, if any."""
-        gpus, now_s = task.shape.gpus, self._now_s
+        gpus, now_s = task.shape.held_gpus, self._now_s
         kept = None if own is None else (max(own.start_s, now_s), own.start_s + own.duration_s)
         for allowance in self.of(task):
             until_s = allowance.until(gpus, kept)
@@ -180,7 +180,7 @@ class Allowances:
 
     def might_start_earlier(self, task: Task, reservation: Reservation, duration_s: float) -> bool:
         """Whether limits would let a task start earlier than its reservation."""
-        return all(a.might_start_earlier(task.shape.gpus, duration_s, reservation.start_s) for a in self.of(task))
+        return all(a.might_start_earlier(task.shape.held_gpus, duration_s, reservation.start_s) for a in self.of(task))
 
     def limit_beside_bookings(self, duration_s: Callable[[Task], float]) -> Callable[[Task], LimitHold | None]:
         """A function that tells which limit keeps a task without a reservation from a start, and until when."""
@@ -194,7 +194,7 @@ class Allowances:
     def start(self, task: Task, duration_s: float) -> None:
         """Books a start now."""
         for allowance in self.of(task):
-            allowance.take(task.shape.gpus, self._now_s, self._now_s + duration_s)
+            allowance.take(task.shape.held_gpus, self._now_s, self._now_s + duration_s)
 
     def keep(self, task: Task, reservation: Reservation) -> None:
         """Books a waiting task's reservation."""
@@ -203,7 +203,7 @@ class Allowances:
     def note(self, task: Task, reservation: Reservation) -> None:
         """Notes whose reservation it is; its GPUs are booked already."""
         for allowance in self.of(task):
-            allowance.kept[task.id] = (task.shape.gpus, max(reservation.start_s, self._now_s))
+            allowance.kept[task.id] = (task.shape.held_gpus, max(reservation.start_s, self._now_s))
 
     def give_back(self, task: Task, reservation: Reservation) -> None:
         """Gives back what ``keep`` booked."""
@@ -214,15 +214,15 @@ class Allowances:
         if end_s <= start_s:
             return
         for allowance in self.of(task):
-            allowance.take(sign * task.shape.gpus, start_s, end_s)
+            allowance.take(sign * task.shape.held_gpus, start_s, end_s)
             if sign > 0:
-                allowance.kept[task.id] = (task.shape.gpus, start_s)
+                allowance.kept[task.id] = (task.shape.held_gpus, start_s)
             else:
                 allowance.kept.pop(task.id, None)
 
     def _first_s(self, task: Task, duration_s: float) -> float | None:
         """No start before this moment is allowed; None: with these limits and GPUs none is."""
-        gpus, found_s = task.shape.gpus, self._now_s
+        gpus, found_s = task.shape.held_gpus, self._now_s
         for allowance in self.of(task):
             start_s = allowance.earliest_start(gpus, duration_s, found_s)
             if start_s is None:

@@ -25,7 +25,7 @@ class Reservation:
     """
 
     node_id: NodeId
-    gpus: tuple[tuple[str, int], ...]  # how many of each kind (`kind_of`), sorted
+    gpus: tuple[tuple[str, int], ...]  # how many of each kind (`kind_of`), sorted; of a shared card: units
     start_s: float
     duration_s: float  # timeout, the platform's limits for start and stop, and a reserve for retries
     promised_s: float | None = None  # the task is promised to start no later; None: it is only an estimate
@@ -63,7 +63,12 @@ def until_of(booking: Booking, now_s: float) -> float:
 
 
 def kind_of(gpu: Gpu) -> str:
-    """A card's kind: its model and memory. Cards of one kind on a node are interchangeable."""
+    """A card's kind: its model and memory. Cards of one kind on a node are interchangeable.
+
+    A shared card is a kind of its own, since a share is on one card. There are as many of it as it has units of memory.
+    """
+    if gpu.shared:
+        return f"share of {gpu.uuid}/{gpu.memory_bytes}"
     return _kind(gpu.model, gpu.memory_bytes)
 
 

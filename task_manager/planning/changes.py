@@ -67,8 +67,11 @@ def _of_nodes(before: Mapping[NodeId, Node], nodes: Mapping[NodeId, Node]) -> It
         node = nodes.get(node_id)
         if node is None or node is was:
             continue  # of a node that is gone, each place says so itself
-        usable = {gpu.uuid for gpu in node.gpus if gpu.usable}
+        usable = {gpu.uuid: gpu.shared for gpu in node.gpus if gpu.usable}
         lost = [gpu.uuid for gpu in was.gpus if gpu.usable and gpu.uuid not in usable]
+        if any(gpu.usable and usable.get(gpu.uuid, gpu.shared) != gpu.shared for gpu in was.gpus):
+            yield Change(f"the GPUs of {node_id} are shared in another way than before", node_id, node=was)
+            continue
         if lost and {gpu.uuid for gpu in node.gpus}.issuperset(lost):
             yield Change(f"a GPU of {node_id} can't be used now", node_id, node=was)
         elif lost or node.cpu_centi < was.cpu_centi or node.memory_bytes < was.memory_bytes:

@@ -67,12 +67,16 @@ def images_needed(
 
 def _rank(head: QueueHead, free: FreeResources, cpu_tasks: CpuTasks) -> tuple[bool, bool, bool, int, bool, int]:
     shape = head.shape
-    on_gpu_node = bool(free.node.gpus) and shape.gpus == 0
+    on_gpu_node = bool(free.node.gpus) and not shape.uses_gpus
     return (
         free.node.id != head.node_id,
         not fits(shape, free),
         on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
-        sum(1 for gpu in free.gpus if suits(gpu, shape)) if shape.gpus else 0,
+        sum(1 for gpu in free.node.gpus if suits(gpu, shape))
+        if shape.gpu_share_bytes
+        else sum(1 for gpu in free.gpus if suits(gpu, shape))
+        if shape.gpus
+        else 0,
         shape.image not in free.node.images,
         free.order,
     )

@@ -19,19 +19,22 @@ from ..model import Shape, Task
 
 @dataclass(frozen=True, slots=True)
 class GpuHoldings:
-    """How many GPUs live attempts hold, as limits count them."""
+    """How many GPUs live attempts hold, as limits count them: a share is one GPU of its account.
+
+    The reserve for short tasks is of whole GPUs, so shares don't count there.
+    """
 
     by_owner: Mapping[str, int] = field(default_factory=dict)
     of_long: int = 0  # of all long tasks together, which may not use the reserve for short tasks
 
     @classmethod
-    def of(cls, limits: AdmissionLimits, held: Iterable[tuple[str, int, float]]) -> GpuHoldings:
-        """From the account, the number of GPUs and the timeout in seconds of each live attempt."""
+    def of(cls, limits: AdmissionLimits, held: Iterable[tuple[str, Shape, float]]) -> GpuHoldings:
+        """From the account, the shape and the timeout in seconds of each live attempt."""
         by_owner: Counter[str] = Counter()
         of_long = 0
-        for owner, gpus, timeout_s in held:
-            by_owner[owner] += gpus
-            of_long += gpus if limits.is_long(timeout_s) else 0
+        for owner, shape, timeout_s in held:
+            by_owner[owner] += shape.held_gpus
+            of_long += shape.gpus if limits.is_long(timeout_s) else 0
         return cls(by_owner, of_long)
 
 
@@ -91,8 +94,9 @@ def refusals(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: i
     """
     found = [*_by_timeout(limits, timeout_s, gpus)]
     cap, reserve = limits.running_gpus_per_user, limits.short_reserve
-    if cap is not None and shape.gpus > cap:
-        sentence = f"It asks for {shape.gpus} GPUs; one account may hold {cap} at a time."
+    if cap is not None and shape.held_gpus > cap:
+        asked = f"{shape.gpus} GPUs" if shape.gpus else "a share of a GPU, which counts as one GPU"
+        sentence = f"It asks for {asked}; one account may hold {cap} at a time."
         found.append(AdmissionRefusal(RefusalGround.USER_GPUS, sentence, for_ever=True))
     if reserve is not None and gpus is not None and limits.is_long(timeout_s):
         left = max(0, gpus - reserve.gpus)
@@ -121,7 +125,7 @@ def limits_reached(limits: AdmissionLimits, task: Task, holdings: GpuHoldings, *
 
     Limits that rule the task out whatever is held (`ruled_out`) are left out. ``gpus`` is the number in the cluster.
     """
-    asked = task.shape.gpus
+    asked = task.shape.held_gpus
     if not asked:
         return []
     found = []
@@ -132,7 +136,7 @@ def limits_reached(limits: AdmissionLimits, task: Task, holdings: GpuHoldings, *
             f"{task.owner} holds {held} of the {cap} GPUs that one account may hold at a time; it asks for {asked}."
         )
         found.append(AdmissionRefusal(RefusalGround.USER_GPUS, sentence))
-    if reserve is not None and limits.is_long(task.timeout_s):
+    if reserve is not None and task.shape.gpus and limits.is_long(task.timeout_s):
         left = max(0, gpus - reserve.gpus)
         if asked <= left < holdings.of_long + asked:
             found.append(

@@ -23,6 +23,8 @@ class NodeCapacity:
     node: Node
     kinds: dict[str, int]  # the kinds of its cards and their row numbers; the least specific first
     usable: dict[str, int]  # the cards that work, by uuid, and the row numbers of their kinds
+    shared: dict[str, int]  # the shared cards that work, by uuid, and their units
+    whole: tuple[int, ...]  # the row numbers of cards that are given out whole
     alike: int  # equal for nodes that can hold the same shapes when empty, images aside; never used again
     _counted: dict[tuple[str, ...], Cards] = field(default_factory=dict)
     _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # the last arguments and result of `steps`
@@ -32,13 +34,16 @@ class NodeCapacity:
 
         From pass to pass little changes on most nodes. Then the last result is right except for its first moment.
         """
-        asked = [free.cpu_centi, free.memory_bytes, free.gpus, ends]
+        asked = [free.cpu_centi, free.memory_bytes, free.gpus, ends, free.shares]
         known = self._last[0] if self._last else None
         if known is None or known[0] != asked:
             counts = Counter(kind_of(gpu) for gpu in free.gpus)
-            first = (now_s, free.cpu_centi, free.memory_bytes, [counts[kind] for kind in self.kinds])
+            cards_now = [counts[kind] for kind in self.kinds]
+            for uuid in self.shared:
+                cards_now[self.usable[uuid]] = free.shares.get(uuid, 0)
+            first = (now_s, free.cpu_centi, free.memory_bytes, cards_now)
             known = (
-                [free.cpu_centi, free.memory_bytes, free.gpus.copy(), ends],
+                [free.cpu_centi, free.memory_bytes, free.gpus.copy(), ends, free.shares.copy()],
                 steps_from(first, sorted(ends, key=time_of)),
             )
             self._last[:] = [known]
@@ -46,14 +51,24 @@ class NodeCapacity:
         return [now_s, *times[1:]], cpus.copy(), memories.copy(), [row.copy() for row in cards]
 
     def cards(self, gpu_uuids: tuple[str, ...]) -> Cards:
-        """How many cards of each kind these are. Cards that don't work are left out."""
+        """How many cards of each kind these are, held whole. Cards that don't work are left out."""
         found = self._counted.get(gpu_uuids)
         if found is None:
             if len(self._counted) >= _SETS_KEPT:
                 self._counted.clear()
-            kinds = Counter(self.usable[uuid] for uuid in gpu_uuids if uuid in self.usable)
+            kinds: Counter[int] = Counter()
+            for uuid in gpu_uuids:
+                if uuid in self.usable:
+                    kinds[self.usable[uuid]] += self.shared.get(uuid, 1)
             found = self._counted[gpu_uuids] = tuple(kinds.items())
         return found
+
+    def share(self, gpu_uuids: tuple[str, ...], units: int) -> Cards:
+        """The same of a share, which has so many units of its card.
+
+        Of a card that is not shared any more it holds nothing here: that is free once the last share has ended.
+        """
+        return tuple((self.usable[uuid], units) for uuid in gpu_uuids if uuid in self.shared)
 
 
 _capacities: dict[int, NodeCapacity] = {}  # by the id of the `Node` object, which never changes
@@ -81,6 +96,8 @@ def capacity_of(node: Node) -> NodeCapacity:
             node,
             kinds,
             {gpu.uuid: kinds[kind_of(gpu)] for gpu in node.gpus if gpu.usable},
+            {gpu.uuid: gpu.units for gpu in node.gpus if gpu.usable and gpu.shared},
+            tuple(sorted({kinds[kind_of(gpu)] for gpu in node.gpus if not gpu.shared})),
             _alike.setdefault(alike, next(_numbers)),
         )
     return found

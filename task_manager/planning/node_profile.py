@@ -23,6 +23,7 @@ class ProfileDemand:
     """What a shape demands of one kind of node.
 
     ``kinds`` are the indexes of the suitable kinds of cards in `NodeProfile.kinds`; the first ones are given first.
+    ``gpus`` is how many of them; for a share it is how many units of one shared card.
     """
 
     number: int
@@ -31,6 +32,8 @@ class ProfileDemand:
     gpus: int
     kinds: tuple[int, ...]
     named: tuple[str, ...] = ()  # exactly these cards
+    # A share that may be on any of several cards, on one of them for its whole time: it asks for one of these.
+    one_of: tuple[ProfileDemand, ...] = ()
 
 
 class NodeProfile:
@@ -44,6 +47,7 @@ class NodeProfile:
         "_memory",
         "_never_before",
         "_times",
+        "_whole",
         "_windows",
         "end_unconfirmed",
         "free_cards",
@@ -66,6 +70,7 @@ class NodeProfile:
         self.free_cards = list(free_now.gpus)  # now; starts take from it
         machine = machine or capacity_of(free_now.node)
         self.kinds = machine.kinds
+        self._whole = machine.whole
         self.outlived: TaskId | None = None  # its attempt here runs beyond its booking, so its end is a guess
         self.end_unconfirmed: TaskId | None = None  # its Worker has not confirmed its end yet, so its end is a guess
         self._windows: dict[int, list[Window]] = {}
@@ -126,10 +131,11 @@ class NodeProfile:
     # -- reading ----------------------------------------------------------------------------------
 
     def first_free(self, gpus: int) -> float:
-        """The first moment at which so many GPUs of any kind are free: a lower bound of any start."""
+        """The first moment at which so many whole GPUs of any kind are free: a lower bound of any start."""
         found = self._first.get(gpus)
         if found is None:
-            totals = self._cards[0] if len(self._cards) == 1 else [sum(at) for at in zip(*self._cards, strict=True)]
+            rows = [self._cards[kind] for kind in self._whole]
+            totals = rows[0] if len(rows) == 1 else [sum(at) for at in zip(*rows, strict=True)]
             found = self._times[0] if not gpus else math.inf
             for time, total in zip(self._times, totals, strict=False):
                 if total >= gpus:
@@ -140,6 +146,8 @@ class NodeProfile:
 
     def fits_now(self, demand: ProfileDemand) -> bool:
         """Whether it fits at this moment, even if only for a short time."""
+        if demand.one_of:
+            return any(self.fits_now(one) for one in demand.one_of)
         return (
             demand.cpu_centi <= self._cpu[0]
             and demand.memory_bytes <= self._memory[0]
@@ -153,12 +161,17 @@ class NodeProfile:
         return free.issuperset(uuids)
 
     def free_at(self, demand: ProfileDemand, at_s: float) -> int:
-        """How many suitable cards are free at that moment."""
+        """How many suitable cards are free at that moment; for a share: units of the fullest card with room for it."""
         i = max(0, bisect_right(self._times, at_s) - 1)
+        if demand.one_of:
+            free = [self._cards[kind][i] for kind in demand.kinds]
+            return min((units for units in free if units >= demand.gpus), default=0)
         return sum([self._cards[kind][i] for kind in demand.kinds])
 
     def free_until(self, demand: ProfileDemand) -> float:
         """Until when it fits without a break from this moment on; infinity: for ever."""
+        if demand.one_of:
+            return max(self.free_until(one) for one in demand.one_of)
         if demand.named and not self.has_named(demand.named):
             return self._times[0]
         free, gpus = self._row(demand)
@@ -176,6 +189,9 @@ class NodeProfile:
 
     def earliest_start(self, demand: ProfileDemand, duration_s: float, after_s: float) -> float | None:
         """The first start from ``after_s`` on; None: there is none."""
+        if demand.one_of:
+            starts = [self.earliest_start(one, duration_s, after_s) for one in demand.one_of]
+            return min((start_s for start_s in starts if start_s is not None), default=None)
         if len(demand.kinds) <= 1 or demand.gpus == 0:
             start_s = self._first_start(demand, duration_s, after_s, math.inf)
             return start_s if start_s < math.inf else None
@@ -190,6 +206,8 @@ class NodeProfile:
 
     def might_start_earlier(self, demand: ProfileDemand, duration_s: float, start_s: float) -> bool:
         """Whether a task that is booked here from ``start_s`` on could start earlier without its booking."""
+        if demand.one_of:
+            return any(self.might_start_earlier(one, duration_s, start_s) for one in demand.one_of)
         if len(demand.kinds) <= 1 or demand.gpus == 0:
             if start_s <= self._times[0]:
                 return False
@@ -203,10 +221,17 @@ class NodeProfile:
         )
 
     def cards_for(self, demand: ProfileDemand, start_s: float, end_s: float) -> list[tuple[int, int]]:
-        """How many cards of each kind to take for the whole time; too few in all if it does not fit."""
+        """How many cards of each kind to take for the whole time; too few in all if it does not fit.
+
+        A share takes the fullest card on which it fits for the whole time.
+        """
         cards = []
         left = demand.gpus
         first, last = self._span(start_s, end_s)
+        if demand.one_of:
+            free = [(min(self._cards[kind][first:last]), kind) for kind in demand.kinds]
+            best = min(((units, kind) for units, kind in free if units >= left), default=None)
+            return [] if best is None else [(best[1], left)]
         for kind in demand.kinds:
             count = min(left, min(self._cards[kind][first:last]))
             if count > 0:

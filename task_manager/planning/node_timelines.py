@@ -130,7 +130,7 @@ class NodeTimelines:
         If several nodes can start it then, the placement rule (`placement.choose`) picks one. With ``spread``, a start
         in the future is on the node where most GPUs are left over.
         """
-        request, gpus = self.request_for(task.shape), task.shape.gpus
+        request, gpus = self.request_for(task.shape), task.shape.held_gpus
         allowances = self._allowances.of(task)
         after_s = max(after_s, self._named_free_s(task.shape))
         while True:
@@ -278,7 +278,7 @@ class NodeTimelines:
             if end_s < math.inf:
                 here.append((end_s, shape.cpu_centi, shape.memory_bytes, cards))
             for allowance in self._allowances.of(task):
-                taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
+                taken.setdefault(allowance, []).append((shape.held_gpus, start_s, end_s))
         limited = [(allowance, allowance.with_all(bookings)) for allowance, bookings in taken.items()]
         booked = [(node, node.with_all(those)) for node, those in changes.items()]
         if any(made is None for _, made in limited) or any(made is None for _, made in booked):
@@ -317,7 +317,7 @@ class NodeTimelines:
         """Whether the limits allow the reservation, except for ``slack_s`` at both ends."""
         start_s, last_s = _within(reservation, slack_s)
         return all(
-            allowance.earliest_start(task.shape.gpus, last_s - start_s, start_s) == start_s
+            allowance.earliest_start(task.shape.held_gpus, last_s - start_s, start_s) == start_s
             for allowance in self._allowances.of(task)
         )
 
@@ -327,7 +327,9 @@ class NodeTimelines:
         cards = self._cards(reservation, node)
         allowances = self._allowances.of(task)
         while cards is not None and at_s <= reservation.start_s + most_s and at_s < math.inf:
-            starts = [allowance.earliest_start(shape.gpus, reservation.duration_s, at_s) for allowance in allowances]
+            starts = [
+                allowance.earliest_start(shape.held_gpus, reservation.duration_s, at_s) for allowance in allowances
+            ]
             allowed_s = max((math.inf if start_s is None else start_s for start_s in starts), default=at_s)
             if allowed_s > at_s:
                 at_s = allowed_s
@@ -348,7 +350,7 @@ class NodeTimelines:
         if cards is None:
             return reservation
         windows = [node.spans_with(shape.cpu_centi, shape.memory_bytes, cards, until_s)]
-        windows += [allowance.spans_with(shape.gpus, until_s) for allowance in self._allowances.of(task)]
+        windows += [allowance.spans_with(shape.held_gpus, until_s) for allowance in self._allowances.of(task)]
         start_s = latest_in(windows, reservation.duration_s, until_s)
         if start_s is None or start_s <= reservation.start_s:
             return reservation
@@ -373,6 +375,8 @@ class NodeTimelines:
         assert demand is not None
         kept = self._cards(reservation, node) if reservation is not None else None
         quota = dict(kept if kept is not None else node.cards_for(demand, self.now_s, self.now_s + duration_s))
+        if task.shape.gpu_share_bytes:
+            return self._start_share(task, node, quota, duration_s)
         chosen: list[Gpu] = []
         if demand.gpus:
             named = task.shape.gpu_uuids
@@ -406,6 +410,14 @@ class NodeTimelines:
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def _start_share(self, task: Task, node: NodeProfile, units: dict[int, int], duration_s: float) -> Placement:
+        """Starts a task with a share of the card whose row has these units."""
+        (kind,) = (name for name, number in node.kinds.items() if number in units)
+        card = next(gpu for gpu in node.free_now.node.gpus if gpu.shared and kind_of(gpu) == kind)
+        self._move(task, Reservation(node.id, ((kind, task.shape.share_units),), self.now_s, duration_s), 1)
+        self._allowances.start(task, duration_s)
+        return Placement(task.id, node.id, (card.uuid,))
+
     def _keep_named(self, task: Task, reservation: Reservation) -> None:
         if task.shape.gpu_uuids:
             self._kept_named[task.id] = (task.shape.gpu_uuids, reservation.start_s + reservation.duration_s)
@@ -417,15 +429,20 @@ class NodeTimelines:
             plain = replace(shape, needs_image_there=False, node_id="", gpu_uuids=())
         if shortages(plain, full_capacity(node.free_now.node), self._cpu_tasks):
             return None
-        suitable = {kind_of(gpu) for gpu in node.free_now.node.gpus if suits(gpu, shape)} if shape.gpus else set()
+        suitable = {kind_of(gpu) for gpu in node.free_now.node.gpus if suits(gpu, shape)} if shape.uses_gpus else set()
         kinds = tuple(i for kind, i in node.kinds.items() if kind in suitable)
-        return ProfileDemand(number, shape.cpu_centi, shape.memory_bytes, shape.gpus, kinds)
+        cards = shape.share_units or shape.gpus
+        demand = ProfileDemand(number, shape.cpu_centi, shape.memory_bytes, cards, kinds)
+        if shape.gpu_share_bytes and len(kinds) > 1:
+            return replace(demand, one_of=tuple(replace(demand, number=next(_numbers), kinds=(i,)) for i in kinds))
+        return demand
 
     def _open(self, free_resources: Sequence[FreeResources]) -> None:
         """Makes the profiles of these nodes, with all that runs there."""
         machines = {free.node.id: capacity_of(free.node) for free in free_resources}
         ends: dict[NodeId, list[Change]] = {node_id: [] for node_id in machines}
         outlived: dict[NodeId, TaskId] = {}
+        last_share: dict[tuple[NodeId, str], float] = {}
         end_unconfirmed = {booking.node_id: booking.task_id for booking in self._running if booking.end_unconfirmed}
         for booking in self._running:
             shape, node_id, until_s = booking.shape, booking.node_id, booking.until_s
@@ -434,8 +451,17 @@ class NodeTimelines:
                 outlived[node_id] = booking.task_id
             machine = machines.get(node_id)
             if machine is not None:
-                cards = machine.cards(booking.gpu_uuids)
+                if not shape.gpu_share_bytes:
+                    cards = machine.cards(booking.gpu_uuids)
+                else:
+                    cards = machine.share(booking.gpu_uuids, shape.share_units)
+                    for uuid in booking.gpu_uuids:
+                        last_share[node_id, uuid] = max(until_s, last_share.get((node_id, uuid), until_s))
                 ends[node_id].append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
+        for (node_id, uuid), until_s in last_share.items():
+            cards = () if uuid in machines[node_id].shared else machines[node_id].cards((uuid,))
+            if cards:  # it is not shared any more, and whole again once its last share has ended
+                ends[node_id].append((until_s, 0, 0, cards))
         for free in free_resources:
             node_id, machine = free.node.id, machines[free.node.id]
             group = self._groups.setdefault(machine.alike, len(self._groups))
@@ -515,13 +541,14 @@ class NodeTimelines:
         if len(ties) == 1:
             return ties[0]
         shape = request.shape
+        uses_gpus = shape.uses_gpus
 
         def rank(node: NodeProfile) -> tuple[int, bool, int, bool, int]:
             demand = request.on(node)
-            free = node.free_at(demand, start_s) if demand is not None and shape.gpus else 0
+            free = node.free_at(demand, start_s) if demand is not None and uses_gpus else 0
             return (
                 avoid.count(node.id),
-                not shape.gpus and bool(node.kinds) and self._cpu_tasks is CpuTasks.LAST_RESORT,
+                not uses_gpus and bool(node.kinds) and self._cpu_tasks is CpuTasks.LAST_RESORT,
                 -free if spread else free,
                 bool(shape.image) and shape.image not in node.free_now.node.images,
                 node.free_now.order,

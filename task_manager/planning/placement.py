@@ -1,16 +1,18 @@
 """The placement rule: on which nodes a task fits, and what the others lack. The same predicates decide and explain.
 
-A task's GPUs, CPUs and memory come from one node, and GPUs are never shared.
+A task's GPUs, CPUs and memory come from one node. A GPU belongs to one task, unless its machine's admin shares it: then
+tasks have shares of its memory, and none has it whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headway.ids import NodeId
 from headway.model.gpu_names import is_model, is_slice
+from headway.model.gpu_shares import UNIT_BYTES
 from headway.model.ulimits import UNLIMITED, exceeds, told
 from headway.states import Admission, NodeHealth
 
@@ -32,6 +34,7 @@ class Lack(StrEnum):
     CPU = "cpu"
     MEMORY = "memory"
     GPU = "gpu"  # too few free cards of those that suit
+    GPU_SHARE = "gpu_share"  # no shared card that suits has so much memory free
     GPU_MODEL = "gpu_model"  # too few free cards that suit, though enough other cards are free
     KEPT_FOR_GPU_TASKS = "kept_for_gpu_tasks"
     ARCHITECTURE = "architecture"  # its image is for another processor architecture
@@ -63,8 +66,9 @@ class FreeResources:
     order: int  # its index in the list of nodes
     cpu_centi: int
     memory_bytes: int
-    gpus: list[Gpu]
+    gpus: list[Gpu]  # those that are given out whole
     closed: str = ""  # why nothing may be placed here now; empty: the node is open
+    shares: dict[str, int] = field(default_factory=dict)  # of each shared card that works: its free units
 
     def take(self, shape: Shape, gpu_uuids: Collection[str]) -> None:
         """Takes what a task of this shape holds, with these GPUs."""
@@ -72,6 +76,19 @@ class FreeResources:
         self.memory_bytes -= shape.memory_bytes
         if gpu_uuids:
             self.gpus = [gpu for gpu in self.gpus if gpu.uuid not in gpu_uuids]
+            for uuid in self.shares.keys() & set(gpu_uuids):
+                left = self.shares[uuid] - shape.share_units if shape.gpu_share_bytes else 0
+                self.shares = {**self.shares, uuid: left}
+
+    def give_back(self, shape: Shape, gpus: Iterable[Gpu]) -> None:
+        """Gives back what ``take`` took."""
+        self.cpu_centi += shape.cpu_centi
+        self.memory_bytes += shape.memory_bytes
+        if shape.gpu_share_bytes:
+            more = {gpu.uuid: self.shares.get(gpu.uuid, 0) + shape.share_units for gpu in gpus}
+            self.shares = {**self.shares, **more}
+        else:
+            self.gpus.extend(gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +101,17 @@ class ChosenGpus:
 
 def full_capacity(node: Node, order: int = 0, *, also_sick: bool = False) -> FreeResources:
     """What the node would have free if nothing ran on it. With ``also_sick``, cards that don't work count too."""
-    gpus = [gpu for gpu in node.gpus if also_sick or gpu.usable]
-    return FreeResources(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
+    return _with_cards(node, order, [gpu for gpu in node.gpus if also_sick or gpu.usable])
 
 
 def without_sick(node: Node) -> FreeResources:
     """What the node would have free if nothing ran on it, and no program outside used its cards."""
-    return replace(full_capacity(node), gpus=[gpu for gpu in node.gpus if not gpu.sick])
+    return _with_cards(node, 0, [gpu for gpu in node.gpus if not gpu.sick])
+
+
+def _with_cards(node: Node, order: int, gpus: Sequence[Gpu]) -> FreeResources:
+    whole, shares = [gpu for gpu in gpus if not gpu.shared], {gpu.uuid: gpu.units for gpu in gpus if gpu.shared}
+    return FreeResources(node, order, node.cpu_centi, node.memory_bytes, whole, why_closed(node), shares)
 
 
 def why_closed(node: Node) -> str:
@@ -108,9 +129,12 @@ def why_closed(node: Node) -> str:
 def suits(gpu: Gpu, shape: Shape) -> bool:
     """Whether the card is of a model and memory size that the shape accepts.
 
-    A program sees one MIG slice at most. Several of them are only for tasks that name them.
+    A program sees one MIG slice at most. Several of them are only for tasks that name them. A shared card suits shares
+    only, and only shares that fit when it is empty.
     """
-    if gpu.memory_bytes < shape.gpu_memory_bytes:
+    if gpu.memory_bytes < shape.gpu_memory_bytes or gpu.shared != (shape.gpu_share_bytes > 0):
+        return False
+    if gpu.shared and gpu.units < shape.share_units:
         return False
     if shape.gpu_models:
         return any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
@@ -147,7 +171,15 @@ def fits(shape: Shape, free: FreeResources) -> bool:
         return False
     if shape.gpus == 0:
         return True
+    if shape.gpu_share_bytes:
+        return bool(shares_with_room(shape, free))
     return shape.gpus <= len(free.gpus) and shape.gpus <= sum(1 for gpu in free.gpus if suits(gpu, shape))
+
+
+def shares_with_room(shape: Shape, free: FreeResources) -> list[Gpu]:
+    """The shared cards that have room for the shape's share, the fullest first: large shares stay possible so."""
+    found = [g for g in free.node.gpus if suits(g, shape) and free.shares.get(g.uuid, 0) >= shape.share_units]
+    return sorted(found, key=lambda gpu: (free.shares[gpu.uuid], gpu.memory_bytes, gpu.index, gpu.uuid))
 
 
 def has_named(shape: Shape, gpus: Iterable[Gpu]) -> bool:
@@ -158,7 +190,7 @@ def has_named(shape: Shape, gpus: Iterable[Gpu]) -> bool:
 def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
     """All that the node lacks for the shape; empty exactly if a task of this shape may go there."""
     lacks = []
-    if shape.gpus == 0 and free.node.gpus and cpu_tasks is CpuTasks.NEVER:
+    if not shape.uses_gpus and free.node.gpus and cpu_tasks is CpuTasks.NEVER:
         lacks.append(Shortage(Lack.KEPT_FOR_GPU_TASKS, 0, 0))
     if shape.cpu_centi > free.cpu_centi:
         lacks.append(Shortage(Lack.CPU, shape.cpu_centi, free.cpu_centi))
@@ -169,6 +201,9 @@ def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.
         if suitable < shape.gpus:
             enough_others = len(free.gpus) >= shape.gpus
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
+    if shape.gpu_share_bytes and not shares_with_room(shape, free):
+        most = max((free.shares.get(gpu.uuid, 0) for gpu in free.node.gpus if suits(gpu, shape)), default=0)
+        lacks.append(Shortage(Lack.GPU_SHARE, shape.gpu_share_bytes, max(0, most) * UNIT_BYTES))
     if shape.node_id and shape.node_id != free.node.id:
         lacks.append(Shortage(Lack.OTHER_NODE, 0, 0, f"it is for {shape.node_id}"))
     elif not lacks and not has_named(shape, free.gpus):
@@ -220,19 +255,22 @@ def choose(
     """The node and cards for a shape; None: no node can take it now.
 
     Of the nodes on which it fits, the one that is in ``avoid`` least often is taken. Then the one with the fewest free
-    suitable GPUs goes first (best fit), then one that has the image, then the order of the list. Tasks without GPUs go
-    to nodes without, and to others as ``cpu_tasks`` says. On the node the smallest and least recently used cards are
-    taken; ``last_used`` tells when each uuid was used last, in seconds.
+    suitable GPUs goes first (best fit), then one that has the image, then the order of the list. A share goes to the
+    fullest card that has room for it. Tasks without GPUs go to nodes without, and to others as ``cpu_tasks`` says.
+    On the node the smallest and least recently used cards are taken; ``last_used`` tells when each uuid was used last,
+    in seconds.
     """
     best: FreeResources | None = None
     best_rank: tuple[int, bool, int, bool, int] | None = None
     for free in free_resources:
         if free.closed or not fits(shape, free):
             continue
-        on_gpu_node = bool(free.node.gpus) and shape.gpus == 0
+        on_gpu_node = bool(free.node.gpus) and not shape.uses_gpus
         if on_gpu_node and cpu_tasks is CpuTasks.NEVER:
             continue
         free_gpus = sum(1 for gpu in free.gpus if suits(gpu, shape)) if shape.gpus else 0
+        if shape.gpu_share_bytes:
+            free_gpus = free.shares[shares_with_room(shape, free)[0].uuid]
         rank = (
             avoid.count(free.node.id),
             on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
@@ -244,6 +282,8 @@ def choose(
             best, best_rank = free, rank
     if best is None:
         return None
+    if shape.gpu_share_bytes:
+        return ChosenGpus(best.node.id, (shares_with_room(shape, best)[0].uuid,))
     if shape.gpus == 0:
         return ChosenGpus(best.node.id, ())
     cards = sorted(

@@ -146,8 +146,8 @@ def _after(asked: PassInput, plan: Plan) -> list[FreeResources]:
 def _held_after(asked: PassInput, plan: Plan) -> GpuHoldings:
     """What counts against the limits once the plan's tasks have started."""
     started = (asked.tasks[placement.task_id] for placement in plan.placements)
-    held = [(one.owner, one.shape.gpus, one.timeout_s) for one in asked.running]
-    return GpuHoldings.of(asked.settings.limits, held + [(t.owner, t.shape.gpus, t.timeout_s) for t in started])
+    held = [(one.owner, one.shape, one.timeout_s) for one in asked.running]
+    return GpuHoldings.of(asked.settings.limits, held + [(t.owner, t.shape, t.timeout_s) for t in started])
 
 
 def sentence(start: PreviewedStart, now: float) -> str:

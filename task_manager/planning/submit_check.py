@@ -22,7 +22,7 @@ class SubmitCheck:
         self._grown = grown
         self._limits = limits
         self._cpu_tasks = cpu_tasks
-        self._gpus = sum(len(node.gpus) for node in nodes) if nodes else None
+        self._gpus = sum(node.whole_gpus for node in nodes) if nodes else None
         self._verdicts: dict[Shape, Feasibility] = {}
 
     def refusals(self, shape: Shape, timeout_s: float) -> list[AdmissionRefusal]:

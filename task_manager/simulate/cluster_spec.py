@@ -40,7 +40,7 @@ class ClusterSpec:
     @property
     def gpus(self) -> int:
         """How many GPUs there are."""
-        return sum(len(node.gpus) for node in self.nodes)
+        return sum(node.whole_gpus for node in self.nodes)
 
     @property
     def cpu_centi(self) -> int:

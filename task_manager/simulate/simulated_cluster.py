@@ -154,9 +154,7 @@ class SimulatedCluster:
     def _end(self, i: int) -> None:
         booking = self._running.pop(self._ticked[i].id)
         free = self._free_on[booking.node_id]
-        free.cpu_centi += booking.shape.cpu_centi
-        free.memory_bytes += booking.shape.memory_bytes
-        free.gpus.extend(self._cards[uuid] for uuid in booking.gpu_uuids)
+        free.give_back(booking.shape, [self._cards[uuid] for uuid in booking.gpu_uuids])
         self._queue.ended(self._ticked[i], self._run[i])
 
     def _enqueue(self, i: int, now: int) -> None:

@@ -82,7 +82,7 @@ class StoredState:
 _TASK_FIXED = (
     "job_id", "name", "generation", "owner", "job_name", "priority", "tail_timeout_s", "cpu_centi", "memory_bytes",
     "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries", "image", "command_print", "task_print",
-    "grace_s", "mean_timeout_s",
+    "grace_s", "mean_timeout_s", "gpu_share_bytes",
 )  # fmt: skip
 _TASK_MOVING = (
     "submitted_at", "held", "state", "queued_at", "not_before", "attempt", "user_failures", "platform_failures",
@@ -93,7 +93,7 @@ _TASK_KEY = ("job_id", "name")
 _ATTEMPT_FIXED = (
     "job_id", "name", "number", "generation", "node_id", "cpu_centi", "memory_bytes", "gpu_uuids",
     "of_runs", "queued_at", "placed_at", "command_print", "task_print", "owner", "gpus",
-    "boot_id", "placed_s",
+    "boot_id", "placed_s", "gpu_share_bytes", "gpu_fraction",
 )  # fmt: skip
 _ATTEMPT_MOVING = (
     "state", "incarnation", "answered_at", "stop_word", "stop_at", "reason", "timeout_s", "extensions", "freed_at",

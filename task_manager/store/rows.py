@@ -26,7 +26,7 @@ def task_fixed(task: Task) -> tuple[Any, ...]:
         task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
         shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
         task.timeout_s, task.retries, _image_json(shape), *task.prints, task.grace_s,
-        task.mean_timeout_s,
+        task.mean_timeout_s, shape.gpu_share_bytes,
     )  # fmt: skip
 
 
@@ -47,8 +47,9 @@ def task_of(row: Row[Any]) -> Task:
         gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
         user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
         ended_at, reason, image, command_print, task_print, spent_s, grace_s, mean_timeout_s,
+        gpu_share_bytes,
     ) = tuple(row)  # fmt: skip
-    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
+    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image, gpu_share_bytes)
     return Task(
         TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
         timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
@@ -61,14 +62,22 @@ _TASK_STATES = {state.value: state for state in TaskState}
 
 
 @lru_cache(maxsize=10_000)
-def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int, image: str) -> Shape:
+def _shape(
+    cpu_centi: int,
+    memory_bytes: int,
+    gpus: int,
+    gpu_models: str,
+    gpu_memory_bytes: int,
+    image: str,
+    gpu_share_bytes: int = 0,
+) -> Shape:
     # Tasks are mostly alike: all tasks of a shape share one object.
     architecture, require_cuda, digest, there, *later = json.loads(image) if image else ("", "", "", False)
     ulimits = tuple((name, hard) for name, hard in later[0]) if later else ()  # versions before kept none
     node_id, uuids = later[1] if len(later) > 1 else ("", ())
     return Shape(
         cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, architecture, require_cuda, digest, there,
-        ulimits, node_id, tuple(uuids),
+        ulimits, node_id, tuple(uuids), gpu_share_bytes,
     )  # fmt: skip
 
 
@@ -86,8 +95,8 @@ def attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
         attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
-        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints, attempt.owner, len(attempt.gpu_uuids),
-        attempt.boot_id, attempt.placed_s,
+        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints, attempt.owner, attempt.shape.gpus,
+        attempt.boot_id, attempt.placed_s, attempt.shape.gpu_share_bytes, attempt.gpu_fraction,
     )  # fmt: skip
 
 
@@ -109,7 +118,7 @@ def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
         state=AttemptState(row.state),
         node_id=NodeId(row.node_id),
         incarnation=row.incarnation,
-        shape=shape or Shape(row.cpu_centi, row.memory_bytes, len(gpu_uuids)),
+        shape=shape or Shape(row.cpu_centi, row.memory_bytes, row.gpus, gpu_share_bytes=row.gpu_share_bytes),
         gpu_uuids=gpu_uuids,
         timeout_s=row.timeout_s,
         of_runs=row.of_runs,
@@ -125,6 +134,7 @@ def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
         freed_at=row.freed_at,
         boot_id=row.boot_id,
         placed_s=row.placed_s,
+        gpu_fraction=row.gpu_fraction,
         late_warnings=_list(row.late_warnings),
         use=row.use or b"",
         **facts_of(row),

@@ -66,6 +66,7 @@ tasks = Table(
     Column("spent_s", Float(53), nullable=False, server_default="0"),  # in earlier attempts
     Column("grace_s", Float(53), nullable=False, server_default="0"),
     Column("mean_timeout_s", Float(53), nullable=False, server_default="0"),  # of the last tasks that came before it
+    Column("gpu_share_bytes", BigInteger, nullable=False, server_default="0"),  # of one shared card; 0: no share
     Index("ix_tasks_state", "state"),
 )
 
@@ -112,7 +113,9 @@ attempts = Table(
     Column("task_print", BigInteger, nullable=False, server_default="0"),
     Column("extensions", Text, nullable=False, server_default="[]"),  # JSON list
     Column("owner", Text, nullable=False, server_default=""),  # its task's
-    Column("gpus", Integer, nullable=False, server_default="0"),  # as many as `gpu_uuids` names
+    Column(
+        "gpus", Integer, nullable=False, server_default="0"
+    ),  # held whole: as many as `gpu_uuids` names; 0: of a share
     Column("freed_at", Float(53)),  # until then it held its resources; null: it still does
     Column("boot_id", Text, nullable=False, server_default=""),  # of TaskManager's machine when it was placed
     Column("placed_s", Float(53), nullable=False, server_default="0"),  # by its boot clock
@@ -122,6 +125,8 @@ attempts = Table(
     Column("gpu_measured_share", Float(53), nullable=False, server_default="0"),
     Column("gpu_busy_share", Float(53), nullable=False, server_default="0"),
     Column("gpu_idle_share", Float(53), nullable=False, server_default="0"),
+    Column("gpu_share_bytes", BigInteger, nullable=False, server_default="0"),  # of one card; 0: no share
+    Column("gpu_fraction", Float(53), nullable=False, server_default="0"),  # of that card, 0 to 1
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),

@@ -178,7 +178,8 @@ def _held(span: TimeSpan, owner: str, now: float) -> FromClause:
 
 def _part(span: TimeSpan, owner: str, end: ColumnElement[Any]) -> Any:
     query = select(
-        _A.job_id, _A.name, _A.owner, _A.node_id, _A.state, _A.gpus, _A.cpu_centi, _A.memory_bytes, _A.queued_at,
+        _A.job_id, _A.name, _A.owner, _A.node_id, _A.state, (_A.gpus + _A.gpu_fraction).label("gpus"), _A.cpu_centi,
+        _A.memory_bytes, _A.queued_at,
         _A.placed_at, _A.freed_at, _A.timeout_s, _A.number, _RUN_S.label("run_s"),
         _A.gpu_measured_share, _A.gpu_busy_share, _A.gpu_idle_share,
         case((_A.placed_at < span.from_at, span.from_at), else_=_A.placed_at).label("start_at"),

@@ -230,8 +230,9 @@ class Cluster:
         for placement in made.placements:
             free, task = free_resources[placement.node_id], self.tasks[placement.task_id]
             assert not free.closed
-            assert len(placement.gpu_uuids) == len(set(placement.gpu_uuids)) == task.shape.gpus
-            assert set(placement.gpu_uuids) <= {gpu.uuid for gpu in free.gpus}, "a GPU is given twice"
+            assert len(placement.gpu_uuids) == len(set(placement.gpu_uuids)) == task.shape.held_gpus
+            there = free.shares if task.shape.gpu_share_bytes else {gpu.uuid for gpu in free.gpus}
+            assert set(placement.gpu_uuids) <= set(there), "a GPU is given twice"
             assert not shortages(task.shape, free, self.settings.cpu_tasks)
             free.take(task.shape, placement.gpu_uuids)
         assert made.waits.keys() | {p.task_id for p in made.placements} >= set(made.reservations)
@@ -245,7 +246,8 @@ class Cluster:
             until = live.booking.until_s if live.booking.until_s > self.now else self.now + 60.0
             node = self.nodes.get(live.booking.node_id)
             sick = {gpu.uuid for gpu in node.gpus if not gpu.usable} if node is not None else set()
-            shape = replace(live.task.shape, gpus=len(set(live.booking.gpu_uuids) - sick))
+            held = 0 if live.task.shape.gpu_share_bytes else len(set(live.booking.gpu_uuids) - sick)
+            shape = replace(live.task.shape, gpus=held)
             booked.append((live.booking.node_id, self.now, until, replace(live.task, shape=shape)))
         for placement in made.placements:
             task = self.tasks[placement.task_id]
@@ -290,6 +292,8 @@ class Cluster:
         for task_id, task in self.tasks.items():
             if not self.queue.is_runnable(task_id) or self._starts(made, task_id):
                 continue
+            if task.shape.gpu_share_bytes and not greedy:
+                continue  # what is booked beside it says how much of which card, and not only how many cards
             others = [row for row in booked if row[3].id != task_id]
             for free in free_resources:
                 if free.closed or shortages(task.shape, free, self.settings.cpu_tasks):

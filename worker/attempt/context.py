@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from headway.clock import Clock
@@ -29,7 +30,7 @@ class ExecutorLimits:
     create_s: float = 300.0  # the engine's part of a start, with repeated calls
     exec_s: float = 60.0  # from the container's start to the user's process
     slack_s: float = 15.0  # the launcher may need so long past timeout and grace before the Worker kills
-    disk_grace_s: float = 5.0  # longest grace of a task that fills a disk
+    disk_grace_s: float = 5.0  # longest grace of a task that fills a disk, or takes more than its share of a GPU
     look_s: float = 1.0  # between two looks at a box whose container the engine may have lost sight of
     engine_goes_s: float = 2.0  # whether an engine stops that has just ended a container
     exit_s: float = 10.0  # from the end record until the container is gone
@@ -98,3 +99,4 @@ class ExecutorContext:
     sampler: Sampler | None = None  # None: only in tests of single rules
     on_engine_trouble: Callable[[], None] = lambda: None
     gpus: AttemptGpusWatch = field(default_factory=NoGpusWatch)
+    mps_pipe: Path | None = None  # the folder of MPS's daemon, for tasks with a share of a GPU; None: they use none

@@ -164,6 +164,8 @@ def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = N
             return EndReason(EndWord.DISK_FULL, exit_code, signal, detail)
         case StopWord.GPU_IDLE:
             return EndReason(EndWord.GPU_IDLE, exit_code, signal, evidence.stop_detail)
+        case StopWord.GPU_MEMORY:
+            return EndReason(EndWord.GPU_MEMORY, exit_code, signal, evidence.stop_detail)
         case StopWord.KILLED_OUTSIDE:
             return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
         case StopWord.DRAINED:

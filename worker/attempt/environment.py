@@ -9,7 +9,7 @@ from headway.jobfile.spec import RunAs
 from headway.model.simulated_gpus import is_simulated
 
 from ..box import container_attempt_dir
-from ..container_paths import HOME, NFS_DIR
+from ..container_paths import HOME, MPS_PIPE, NFS_DIR
 from ..model import LaunchAttempt
 from ..ports import LocalImage
 
@@ -17,12 +17,14 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20
 
 
-def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float, place: str) -> dict[str, str]:
+def task_environment(
+    launch: LaunchAttempt, image: LocalImage, *, now: float, place: str, mps: bool = False
+) -> dict[str, str]:
     """All variables of the user's process.
 
     Later ones replace earlier ones: the image's, the platform's defaults, the user's own, and last Headway's facts.
     Nobody may change the facts. ``now`` (epoch seconds) gives a first HEADWAY_DEADLINE. The exact one is in the file
-    `deadline`, since extensions move it. ``place`` is where the container has the box.
+    `deadline`, since extensions move it. ``place`` is where the container has the box. ``mps``: it uses NVIDIA MPS.
     """
     env = _pairs(image.env)
     env.setdefault("PATH", _DEFAULT_PATH)
@@ -32,7 +34,18 @@ def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float, pl
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.update(launch.spec.env)
     env.update(_facts(launch, now, place))
+    if launch.spec.resources.gpu_share_bytes:
+        env |= _share_facts(launch.spec.resources.gpu_share_bytes, mps)
     return env
+
+
+def _share_facts(share_bytes: int, mps: bool) -> dict[str, str]:
+    mib = share_bytes // _MIB
+    facts = {"HEADWAY_GPU_SHARE_MIB": str(mib)}
+    if mps:
+        # The one GPU that it sees is number 0.
+        facts |= {"CUDA_MPS_PIPE_DIRECTORY": MPS_PIPE, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={mib}M"}
+    return facts
 
 
 def _facts(launch: LaunchAttempt, now: float, place: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from .context import ExecutorContext
 from .hand_back import HandBack
 from .late_work import LateWork
 from .platform_log import platform_log_line
+from .share_watch import ShareWatch, with_hit
 from .task_executor import TaskExecutor
 
 log = get_logger(__name__)
@@ -82,6 +83,7 @@ class GpuWatch:
         using_resources: Callable[[], Sequence[TaskExecutor]],
         lost_devices: Callable[[AttemptId], Awaitable[Sequence[str]]],
         end: Callable[[AttemptId], Awaitable[None]],
+        shares: ShareWatch,
         fault_ends_task: bool = False,
     ) -> None:
         self._gpus = gpus
@@ -90,6 +92,7 @@ class GpuWatch:
         self._using_resources = using_resources
         self._lost_devices = lost_devices
         self._end = end
+        self._shares = shares
         self._fault_ends_task = fault_ends_task
         self._devices_at = 0.0
 
@@ -113,8 +116,10 @@ class GpuWatch:
             return decision  # it never began
         try:
             if record.times.container_started_at is not None:
-                await self._note(record, launch, await self._gpus.look(self.in_use()), at_end=True)
-            decision = with_faults(decision, record.gpus)
+                look = await self._gpus.look(self.in_use())
+                await self._note(record, launch, look, at_end=True)
+                self._shares.ended(record.attempt, launch, record.gpus, look)
+            decision = with_hit(with_faults(decision, record.gpus), record.gpus, self._context.clock.now())
             self._late(record, launch).done(LATE_GPU)  # the end itself says it
             await self._hand_back.check(record, launch.gpu_uuids, stuck=record.unsafe)
         except Exception as error:  # the end has to be told in any case

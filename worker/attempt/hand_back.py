@@ -1,7 +1,9 @@
 """Hand-back: after an attempt its GPUs are checked before anybody is told that they are free.
 
 A card is clean when no process of the attempt is on it, and its memory is back to what it was before. Most are clean
-at once. One that is not is held back: it is not offered, and launches that ask for it are refused. It is looked at
+at once. On a card that others share, memory comes and goes, so only the processes count while others are on it.
+
+A card that is not clean is held back: it is not offered, and launches that ask for it are refused. It is looked at
 again with growing pauses and comes back by itself. If that takes long, the node says so as a condition.
 """
 
@@ -84,6 +86,7 @@ class HandBack:
         *,
         node_id: str,
         in_use: Callable[[], Collection[str]],
+        is_shared: Callable[[str, AttemptId], bool] = lambda uuid, without: False,
         tolerance_bytes: int,
         quick_s: float = 3.0,
         tell_after_s: float = 60.0,
@@ -95,6 +98,7 @@ class HandBack:
         self._clock = clock
         self._node_id = node_id
         self._in_use = in_use
+        self._is_shared = is_shared  # whether another attempt is on the card too
         self._tolerance_bytes = tolerance_bytes
         self._quick_s = quick_s
         self._tell_after_s = tell_after_s
@@ -114,7 +118,7 @@ class HandBack:
         look = await self._gpus.look(self._in_use())
         for uuid in uuids:
             gpu = look.card(uuid)
-            if gpu is None or gpu.simulated:
+            if gpu is None or gpu.simulated or self._is_shared(uuid, record.attempt):
                 continue  # the memory of a rehearsal follows its bookings, so it is never back before the end
             used = own_use(gpu, look.others.get(uuid, ()))
             if used is not None:
@@ -162,7 +166,7 @@ class HandBack:
     def _why(self, look: GpuLook, record: AttemptRecord, uuid: str) -> str:
         return why_not_clean(
             look.card(uuid),
-            baseline_bytes=record.gpus.baseline_bytes.get(uuid),
+            baseline_bytes=None if self._is_shared(uuid, record.attempt) else record.gpus.baseline_bytes.get(uuid),
             left=look.ours.get(uuid, {}).get(record.attempt.folder, ()),
             others=look.others.get(uuid, ()),
             tolerance_bytes=self._tolerance_bytes,

@@ -67,8 +67,10 @@ def problem_of_image(image: LocalImage) -> str:
     return places.problem_of_config((), image.env) or next(filter(None, problems), "")
 
 
-def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float) -> LaunchSpec:
-    """The launcher's spec.
+def launch_spec(
+    launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float, mps: bool = False
+) -> LaunchSpec:
+    """The launcher's spec. ``mps``: it uses NVIDIA MPS.
 
     Raises:
         InvalidInput: the owner may not run as the image's user, or there is nothing to run.
@@ -86,7 +88,7 @@ def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_g
         raise InvalidInput("neither the task nor the image's ENTRYPOINT names a program to run")
     return LaunchSpec(
         args=args,
-        env=task_environment(launch, image, now=now, place=place),
+        env=task_environment(launch, image, now=now, place=place, mps=mps),
         workdir=working_dir(launch, image),
         user=f"{owner.uid}:{owner.gid}" if as_account else (image.user or "0:0"),
         timeout_ms=max(1, round(spec.timeout_s * 1000)),

@@ -212,7 +212,8 @@ class TaskController:
             record = executor.record
             started_at = record.times.process_started_at
             if record.stage is AttemptStage.LIVE and started_at is not None:
-                found.append(Watched(record.attempt, started_at, executor.launch.gpu_uuids))
+                share = bool(executor.launch.spec.resources.gpu_share_bytes)
+                found.append(Watched(record.attempt, started_at, executor.launch.gpu_uuids, share))
         return found
 
     async def on_idle(self, rule: IdleRule, news: IdleNews) -> None:
@@ -230,6 +231,15 @@ class TaskController:
             record.stop_detail = idle_rule.end_sentence(rule, news.gpus, news.idle_s)
             with contextlib.suppress(HeadwayError):  # the stop is under way
                 await self.stop([(news.attempt, StopWord.GPU_IDLE)])
+
+    async def end_for_share(self, attempt: AttemptId, sentence: str) -> None:
+        """End the attempt that holds more than its share of a GPU. ``sentence`` is for its owner."""
+        record = self._records.get(attempt)
+        if record is None or record.stage is not AttemptStage.LIVE or record.stop is not None:
+            return
+        record.stop_detail = sentence
+        with contextlib.suppress(HeadwayError):  # the stop is under way
+            await self.stop([(attempt, StopWord.GPU_MEMORY)])
 
     async def end_for_gpus(self, attempt: AttemptId) -> None:
         """End an attempt whose cards are gone. Its record says so already, and so will its end."""

@@ -233,13 +233,14 @@ class TaskExecutor:
         }
         code = await context.mounted.code(launch.owner.name, spec.code) if spec.code else None
         await context.gpus.begins(record, launch)
+        mps_pipe = context.mps_pipe if spec.resources.gpu_share_bytes else None
         # Last: what comes between it and the box could make it an old one.
         lease = await self._first_lease()
         now = context.clock.now()
         order = StartOrder(
             attempt=record.attempt,
             image=image,
-            spec=launch_spec(launch, image, now=now, lease_grace_s=limits.lease_grace_s),
+            spec=launch_spec(launch, image, now=now, lease_grace_s=limits.lease_grace_s, mps=mps_pipe is not None),
             command=command,
             lease_until_boot_ns=lease.until_boot_ns,
             cpus_centi=spec.resources.cpus_centi,
@@ -248,6 +249,7 @@ class TaskExecutor:
             network=spec.network,
             ulimits=spec.ulimits,
             gpu_uuids=launch.gpu_uuids,
+            mps_pipe=mps_pipe,
             home=home,
             datasets=datasets,
             code=code,
@@ -408,8 +410,8 @@ class TaskExecutor:
     async def _order_stop(self, word: StopWord) -> None:
         context, grace_s = self._context, self.launch.spec.grace_s
         grace_ms = None
-        if word is StopWord.DISK_FULL and grace_s > context.limits.disk_grace_s:
-            # It would go on filling the disk for its whole grace.
+        if word in (StopWord.DISK_FULL, StopWord.GPU_MEMORY) and grace_s > context.limits.disk_grace_s:
+            # It would go on filling the disk, or taking memory of the tasks on its GPU, for its whole grace.
             grace_s = context.limits.disk_grace_s
             grace_ms = round(grace_s * 1000)
         try:

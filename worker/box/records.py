@@ -37,6 +37,7 @@ class StopWord(enum.StrEnum):
     DISK_FULL = "disk_full"
     GPU_IDLE = "gpu_idle"
     DRAINED = "drained"
+    GPU_MEMORY = "gpu_memory"
     PLATFORM = "platform"
     KILLED_OUTSIDE = "killed_outside"
 

@@ -48,8 +48,8 @@ class GpuProcesses:
 
     def _told(self, process: GpuProcess) -> tuple[str, GpuProcess] | None:
         """Whose it is, by the folder of its attempt, and its description."""
-        if process.owner or process.command:
-            return "", process  # of a rehearsal
+        if process.owner or process.command or process.attempt:
+            return process.attempt, process  # of a rehearsal
         folder = self._proc / str(process.pid)
         started = _started(folder)
         known = self._known.get(process.pid)

@@ -11,6 +11,7 @@ from headway.model.gpu_faults import GpuFaultWord
 
 from ..ports import GpuInventory, GpuJournal, GpuProcess, GpuReading, GpuReturnAnswer, Gpus, WatchedGpus
 from .gpu_processes import GpuProcesses
+from .gpu_sharing import GpuSharing
 from .outside_use import OutsideUse
 
 
@@ -41,10 +42,12 @@ class OfferedGpus:
         *,
         outside_memory_bytes: int,
         free_for_s: float,
+        sharing: GpuSharing | None = None,
     ) -> None:
         self._inner = inner
         self._processes = processes
         self._clock = clock
+        self.sharing = sharing or GpuSharing((), "")
         self._outside = OutsideUse(outside_memory_bytes, free_for_s)
         self.held_back: dict[str, str] = {}
         self.on_return: Callable[[], Awaitable[None]] = _nothing  # look at them now
@@ -64,7 +67,7 @@ class OfferedGpus:
         now, held = self._clock.monotonic(), {*ours, *self.held_back}
         gpus = tuple(
             self._offered(self._outside.judge(gpu, split.get(gpu.uuid, ({}, []))[1], ours=gpu.uuid in held, now=now))
-            for gpu in found.gpus
+            for gpu in self.sharing.mark(found.gpus)
         )
         if not found.problem:
             self._outside.keep({gpu.uuid for gpu in gpus})

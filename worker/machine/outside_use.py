@@ -26,13 +26,16 @@ class OutsideUse:
     def judge(self, gpu: GpuReading, others: Sequence[GpuProcess], *, ours: bool, now: float) -> GpuReading:
         """The card as it is offered. ``others``: processes on it that Headway did not start. ``now`` is monotonic."""
         gpu = replace(gpu, processes=tuple(others), busy_outside=False, note=gpu.note if gpu.sick else "")
-        if ours:
+        if ours and not gpu.shared:
             # It is booked, so nobody waits for it to be free. Its memory is that of our task.
             self._busy_at.pop(gpu.uuid, None)
             return gpu
         if gpu.sick:
             return gpu
         used = gpu.memory_used_bytes
+        if ours:
+            # Of a shared card the rest is still given out, so what others hold counts, and our tasks' part does not.
+            used = sum(process.memory_used_bytes or 0 for process in others)
         if used is not None and used > self._threshold_bytes:
             self._busy_at[gpu.uuid] = now
             return replace(gpu, busy_outside=True, note=f"in use by {whose(others, used)}")

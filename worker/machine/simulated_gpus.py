@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from headway.clock import Clock, SystemClock
 from headway.model.simulated_gpus import simulated_uuid
 
-from ..ports import GpuInventory, GpuJournal, GpuReading, GpuReturnAnswer
+from ..ports import GpuInventory, GpuJournal, GpuProcess, GpuReading, GpuReturnAnswer
 from .gpus.health import CardFacts, HealthRules
 from .gpus.library import Look
 from .gpus.nvml import SILENT, sick
 from .gpus.quarantine import Quarantine
-from .simulated_readings import LIMIT_C, Load, Pulse, beat, memory_used, most_power_w
+from .simulated_readings import LIMIT_C, MEMORY_OF_ATTEMPT, Load, Pulse, beat, memory_used, most_power_w
 from .simulated_script import GpuPlot, GpuScript
+
+_FIRST_PID = 1 << 23  # Linux gives no process such a number
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedShare:
+    """A live attempt with a share of a simulated card. ``folder`` is the attempt's, ``task`` its name."""
+
+    uuid: str
+    share_bytes: int
+    folder: str
+    task: str
 
 
 class SimulatedGpus:
@@ -30,8 +42,12 @@ class SimulatedGpus:
         script: GpuScript | None = None,
         clean_s: float = 0.0,
         clock: Clock | None = None,
+        shares: Callable[[], Sequence[SimulatedShare]] = lambda: (),
     ) -> None:
-        """``clean_s``: after so long without a fault a card comes back by itself."""
+        """``shares``: which attempts have shares of a card now.
+
+        ``clean_s``: after so long without a fault a card comes back by itself.
+        """
         self._cards = tuple(
             GpuReading(
                 uuid=simulated_uuid(node_id, index),
@@ -52,6 +68,7 @@ class SimulatedGpus:
         self._read_at_s = 0.0  # since it began
         self._told_until_s = -1.0  # of events; the start itself is told of, too
         self._ours: Collection[str] = ()
+        self._shares = shares
         self._last = GpuInventory(self._cards)
 
     async def open(self, journal: GpuJournal) -> None:
@@ -122,15 +139,29 @@ class SimulatedGpus:
 
     def _reading(self, card: GpuReading, plot: GpuPlot) -> GpuReading:
         pulse, load = self._pulses[card.uuid], self._load(card, plot)
+        own = self._own_processes(card, plot, pulse.loaded)
+        used = min(card.memory_bytes, memory_used(pulse, load, card.memory_bytes))
+        if own:  # what others hold beside them is in the load
+            used = min(card.memory_bytes, load.foreign_bytes + sum(one.memory_used_bytes or 0 for one in own))
         return replace(
             card,
             utilisation=round(min(1.0, pulse.utilisation), 2),
             memory_utilisation=round(min(1.0, 0.55 * pulse.utilisation), 2),
-            memory_used_bytes=memory_used(pulse, load, card.memory_bytes),
+            memory_used_bytes=used,
             temperature_c=float(round(pulse.celsius if plot.celsius is None else plot.celsius)),
             power_w=round(self._power_w * pulse.power_share, 1),
-            processes=plot.processes,
+            processes=(*plot.processes, *own),
         )
+
+    def _own_processes(self, card: GpuReading, plot: GpuPlot, loaded: float) -> tuple[GpuProcess, ...]:
+        """The programs of attempts that have shares of the card: as much as the script says, else within the share."""
+        found = []
+        for number, share in enumerate(share for share in self._shares() if share.uuid == card.uuid):
+            said = next((taken for task, taken in plot.taken if task == share.task), None)
+            usual = round(share.share_bytes * MEMORY_OF_ATTEMPT * loaded)
+            used = usual if said is None else said
+            found.append(GpuProcess(_FIRST_PID + number, memory_used_bytes=used, attempt=share.folder))
+        return tuple(found)
 
     def _load(self, card: GpuReading, plot: GpuPlot) -> Load:
         foreign = sum(process.memory_used_bytes or 0 for process in plot.processes)

@@ -18,7 +18,7 @@ _IDLE_SHARE = 0.14  # of the power
 _ROOM_C, _RISE_C = 29.0, 47.0
 LIMIT_C = 90.0  # from here on a card slows down
 _BUSY, _WAVE = 0.9, 0.08
-_MEMORY_OF_ATTEMPT = 0.62
+MEMORY_OF_ATTEMPT = 0.62
 _LOADS_S, _WORKS_S, _POWER_S, _HEAT_S = 8.0, 5.0, 1.5, 40.0
 _STEP_S = 1.0  # no longer, or a fast change is not seen by what follows slowly
 
@@ -68,7 +68,7 @@ def _beat(pulse: Pulse, load: Load, step_s: float, phase: float) -> Pulse:
 
 def memory_used(pulse: Pulse, load: Load, memory_bytes: int) -> int:
     """Bytes, never more than there are."""
-    own = round(memory_bytes * _MEMORY_OF_ATTEMPT * pulse.loaded) if load.held else 0
+    own = round(memory_bytes * MEMORY_OF_ATTEMPT * pulse.loaded) if load.held else 0
     return min(memory_bytes, own + load.foreign_bytes)
 
 

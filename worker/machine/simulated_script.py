@@ -42,6 +42,7 @@ class Deed(StrEnum):
     ECC = "ecc"
     DRIVER = "driver"
     HANG = "hang"
+    TAKE = "take"
 
 
 _FIELDS: Final[Mapping[Deed, frozenset[str]]] = {
@@ -53,11 +54,13 @@ _FIELDS: Final[Mapping[Deed, frozenset[str]]] = {
     Deed.ECC: frozenset({"gpu", "errors"}),
     Deed.DRIVER: frozenset({"version", "cuda"}),
     Deed.HANG: frozenset({"for"}),
+    Deed.TAKE: frozenset({"gpu", "task", "memory", "for"}),
 }
 _NEEDED: Final[Mapping[Deed, tuple[str, ...]]] = {
     Deed.FAULT: ("xid",),
     Deed.PROCESS: ("owner", "memory"),
     Deed.HEAT: ("celsius",),
+    Deed.TAKE: ("task", "memory"),
 }
 
 
@@ -77,6 +80,7 @@ class Step:
     celsius: float = 0.0
     errors: int = 0
     process: GpuProcess | None = None
+    taken: tuple[str, int] = ("", 0)  # the name of a task, and how much of the GPU's memory it takes
     version: str = ""
     cuda: str = ""
 
@@ -96,6 +100,7 @@ class GpuPlot:
     celsius: float | None = None
     errors: int = 0
     processes: tuple[GpuProcess, ...] = ()
+    taken: tuple[tuple[str, int], ...] = ()  # by tasks that share it, as the script says: names and bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,8 @@ def _after(plot: GpuPlot, step: Step, at_s: float) -> GpuPlot:
             return replace(plot, errors=plot.errors + step.errors)
         case Deed.PROCESS if holds and step.process is not None:
             return replace(plot, processes=(*plot.processes, step.process))
+        case Deed.TAKE if holds:
+            return replace(plot, taken=(step.taken, *plot.taken))  # the last one counts
     return plot
 
 
@@ -246,6 +253,7 @@ class _Reader:
             celsius=self._number("celsius", 0, _MOST_CELSIUS),
             errors=int(self._number("errors", 1, 1_000_000)),
             process=self._process(),
+            taken=self._taken(),
             version=self._version("version"),
             cuda=self._version("cuda"),
         )
@@ -284,6 +292,11 @@ class _Reader:
             command=self._text("command"),
             memory_used_bytes=self._value("memory", parse_size, None),
         )
+
+    def _taken(self) -> tuple[str, int]:
+        if self.deed is not Deed.TAKE:
+            return "", 0
+        return self._text("task"), self._value("memory", parse_size, 0)
 
     def _value(self, key: str, parse: Callable[[str], Any], otherwise: Any) -> Any:
         if key not in self.said:

@@ -12,7 +12,7 @@ from headway.jobfile import Network
 from headway.model.simulated_gpus import is_simulated
 
 from ..box import Box, container_attempt_dir, container_launcher
-from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
+from ..container_paths import CODE_DIR, DATASETS_DIR, MPS_PIPE, NFS_DIR
 from ..network.addresses import identity_of
 from ..ports import StartOrder
 from .gpu_ways import GivenGpus, by_request, engine_environment, without
@@ -192,6 +192,8 @@ def _mounts(order: StartOrder, box: Box, home: Mapping[str, Path]) -> list[dict[
             mounts.append(_bind(source, target, read_only=target.startswith(f"{CODE_DIR}/")))
     if order.home is not None:
         mounts.append(_bind(home.get(NFS_DIR, order.home), NFS_DIR))
+    if order.mps_pipe is not None:
+        mounts.append(_bind(order.mps_pipe, MPS_PIPE))
     for name, folder in order.datasets.items():
         mounts.append(_bind(folder, f"{DATASETS_DIR}/{name}", read_only=True))
     if order.code is not None:

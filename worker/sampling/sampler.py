@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,6 +40,7 @@ class Watched:
     attempt: AttemptId
     began_at: float
     gpu_uuids: tuple[str, ...] = ()
+    share: bool = False  # it shares its GPU, whose other readings are of all tasks on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Sampler:
         target: Callable[[AttemptId], Path],
         idle_rule: IdleRule | None = None,
         on_idle: Callable[[IdleNews], Awaitable[None]] | None = None,
+        held_bytes: Callable[[AttemptId], int | None] = lambda attempt: None,
     ) -> None:
         self._folder = folder
         self._runtime = runtime
@@ -90,6 +92,7 @@ class Sampler:
         self._target = target
         self._idle_rule = idle_rule if idle_rule is not None and idle_rule.mode is not IdleMode.OFF else None
         self._on_idle = on_idle
+        self._held_bytes = held_bytes  # what an attempt with a share holds of its GPU; None: not known
         self._recordings: dict[AttemptId, Recording] = {}
         self._resuming: dict[AttemptId, asyncio.Task[Recording | None]] = {}
         self._spans: dict[AttemptId, IdleSpan] = {}
@@ -178,10 +181,18 @@ class Sampler:
                     log.warning("samples.not_begun", attempt=str(one.attempt), reason=error.strerror or str(error))
                     continue
                 self._recordings[one.attempt] = recording
-            sample = recording.add(at, counters, readings)
+            sample = recording.add(at, counters, self._own(one, readings))
             if sample is not None:
                 seen.append((one, sample))
         return seen
+
+    def _own(self, one: Watched, readings: Mapping[str, GpuReading]) -> Mapping[str, GpuReading]:
+        """Of a GPU that is shared, the memory that this attempt holds. The driver tells all else of the card alone."""
+        if not one.share:
+            return readings
+        held = self._held_bytes(one.attempt)
+        found = {uuid: readings[uuid] for uuid in one.gpu_uuids if uuid in readings}
+        return {uuid: replace(gpu, memory_used_bytes=held) for uuid, gpu in found.items()}
 
     def _forget_gone(self, live: set[AttemptId]) -> None:
         for attempt in self._looked_for - live:

@@ -90,20 +90,22 @@ class Account(_message.Message):
     def __init__(self, name: _Optional[str] = ..., uid: _Optional[int] = ..., gid: _Optional[int] = ..., admin: _Optional[bool] = ..., may_use_image_user: _Optional[bool] = ..., may_use_high_priority: _Optional[bool] = ...) -> None: ...
 
 class Resources(_message.Message):
-    __slots__ = ("cpu_centi", "memory_bytes", "shm_bytes", "gpus", "gpu_models", "gpu_memory_bytes")
+    __slots__ = ("cpu_centi", "memory_bytes", "shm_bytes", "gpus", "gpu_models", "gpu_memory_bytes", "gpu_share_bytes")
     CPU_CENTI_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     SHM_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODELS_FIELD_NUMBER: _ClassVar[int]
     GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_BYTES_FIELD_NUMBER: _ClassVar[int]
     cpu_centi: int
     memory_bytes: int
     shm_bytes: int
     gpus: int
     gpu_models: _containers.RepeatedScalarFieldContainer[str]
     gpu_memory_bytes: int
-    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., shm_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
+    gpu_share_bytes: int
+    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., shm_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., gpu_memory_bytes: _Optional[int] = ..., gpu_share_bytes: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
     __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest", "image_source", "image_architecture", "image_require_cuda", "image_bytes", "dataset_pins", "code", "job_network", "ulimits", "local")

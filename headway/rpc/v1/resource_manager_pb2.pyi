@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Gpu(_message.Message):
-    __slots__ = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "sick", "busy_outside", "note", "fault", "processes", "parent_uuid", "linked_uuids", "quarantined_since")
+    __slots__ = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "sick", "busy_outside", "note", "fault", "processes", "parent_uuid", "linked_uuids", "quarantined_since", "shared")
     UUID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class Gpu(_message.Message):
     PARENT_UUID_FIELD_NUMBER: _ClassVar[int]
     LINKED_UUIDS_FIELD_NUMBER: _ClassVar[int]
     QUARANTINED_SINCE_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     uuid: str
     model: str
     memory_bytes: int
@@ -47,7 +48,8 @@ class Gpu(_message.Message):
     parent_uuid: str
     linked_uuids: _containers.RepeatedScalarFieldContainer[str]
     quarantined_since: float
-    def __init__(self, uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., index: _Optional[int] = ..., pci_bus_id: _Optional[str] = ..., simulated: _Optional[bool] = ..., utilisation: _Optional[float] = ..., memory_utilisation: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., temperature_c: _Optional[float] = ..., power_w: _Optional[float] = ..., sick: _Optional[bool] = ..., busy_outside: _Optional[bool] = ..., note: _Optional[str] = ..., fault: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[GpuProcess, _Mapping]]] = ..., parent_uuid: _Optional[str] = ..., linked_uuids: _Optional[_Iterable[str]] = ..., quarantined_since: _Optional[float] = ...) -> None: ...
+    shared: bool
+    def __init__(self, uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., index: _Optional[int] = ..., pci_bus_id: _Optional[str] = ..., simulated: _Optional[bool] = ..., utilisation: _Optional[float] = ..., memory_utilisation: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., temperature_c: _Optional[float] = ..., power_w: _Optional[float] = ..., sick: _Optional[bool] = ..., busy_outside: _Optional[bool] = ..., note: _Optional[str] = ..., fault: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[GpuProcess, _Mapping]]] = ..., parent_uuid: _Optional[str] = ..., linked_uuids: _Optional[_Iterable[str]] = ..., quarantined_since: _Optional[float] = ..., shared: _Optional[bool] = ...) -> None: ...
 
 class GpuProcess(_message.Message):
     __slots__ = ("pid", "owner", "command", "memory_used_bytes")

@@ -408,7 +408,7 @@ class HasWorkReply(_message.Message):
     def __init__(self, has: _Optional[bool] = ...) -> None: ...
 
 class AttemptView(_message.Message):
-    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs", "timeout_s", "extensions", "extension_pending", "owner", "use")
+    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs", "timeout_s", "extensions", "extension_pending", "owner", "use", "share")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -435,6 +435,7 @@ class AttemptView(_message.Message):
     EXTENSION_PENDING_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     USE_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     state: str
     generation: int
@@ -461,7 +462,29 @@ class AttemptView(_message.Message):
     extension_pending: bool
     owner: str
     use: AttemptUse
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ..., extension_pending: _Optional[bool] = ..., owner: _Optional[str] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ...) -> None: ...
+    share: GpuShare
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ..., extension_pending: _Optional[bool] = ..., owner: _Optional[str] = ..., use: _Optional[_Union[AttemptUse, _Mapping]] = ..., share: _Optional[_Union[GpuShare, _Mapping]] = ...) -> None: ...
+
+class GpuShare(_message.Message):
+    __slots__ = ("bytes", "gpu_index", "others")
+    class Sharer(_message.Message):
+        __slots__ = ("task", "job_name", "owner", "bytes")
+        TASK_FIELD_NUMBER: _ClassVar[int]
+        JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        BYTES_FIELD_NUMBER: _ClassVar[int]
+        task: _common_pb2.Task
+        job_name: str
+        owner: str
+        bytes: int
+        def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., job_name: _Optional[str] = ..., owner: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPU_INDEX_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    gpu_index: int
+    others: _containers.RepeatedCompositeFieldContainer[GpuShare.Sharer]
+    def __init__(self, bytes: _Optional[int] = ..., gpu_index: _Optional[int] = ..., others: _Optional[_Iterable[_Union[GpuShare.Sharer, _Mapping]]] = ...) -> None: ...
 
 class ListAttemptsRequest(_message.Message):
     __slots__ = ("job_id", "tasks")

@@ -72,13 +72,14 @@ def _of_known_end(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptI
 def _take_back(turn: Turn, heartbeat: HeartbeatReceived, about: LiveAttempt, task: Task) -> bool:
     """Books a running attempt again, if nobody else has got its GPUs."""
     state = turn.state
-    if not state.can_book(heartbeat.node_id, about.gpu_uuids) or len(about.gpu_uuids) != task.shape.gpus:
+    if not state.can_book(heartbeat.node_id, about.gpu_uuids, task.shape):
         return False
     placed_at = about.placed_at or turn.now
     attempt = replace(
         unknown_attempt(turn, task, about.id, heartbeat.node_id, heartbeat.incarnation),
         state=AttemptState.PLACED if about.started_at is None else AttemptState.RUNNING,
         gpu_uuids=about.gpu_uuids,
+        gpu_fraction=state.gpu_fraction(heartbeat.node_id, about.gpu_uuids, task.shape),
         placed_at=placed_at,
         answered_at=turn.now,
         started_at=about.started_at,

@@ -49,7 +49,7 @@ class ClusterSnapshot:
     ) -> None:
         self.limits = limits
         self.holdings = holdings
-        self.gpus = sum(len(free.node.gpus) for free in free_resources)
+        self.gpus = sum(free.node.whole_gpus for free in free_resources)
         self.has_nodes = bool(free_resources)
         self._free_resources = free_resources
         self._cpu_tasks = cpu_tasks
@@ -247,7 +247,7 @@ def _closed_word(free: FreeResources) -> WaitWord:
 
 def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
     # The machine that lacks least shows best what has to come free. The others would only add numbers.
-    well = [free for free in free_resources if _well_gpus(shape, free.node) >= shape.gpus]
+    well = [free for free in free_resources if _well_gpus(shape, free.node) >= shape.held_gpus]
     nearest = min(well or free_resources, key=lambda free: (distance(shortages(shape, free, cpu_tasks)), free.order))
     found = []
     spare = shortages(shape, nearest, cpu_tasks)
@@ -258,6 +258,9 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         text = f"It asks for {asked}. The closest machine, {nearest.node.id}, has {there} free."
         found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, text))
     for shortage in spare:
+        if shortage.lack is Lack.GPU_SHARE:
+            found.append(_share(shape, nearest, shortage))
+            continue
         if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL, Lack.NAMED_GPU):
             continue
         if shape.gpu_uuids:
@@ -282,6 +285,18 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
         return found  # other cards are of no use
     told = any(reason.word is WaitWord.GPU_UNAVAILABLE for reason in found)
     return found + _in_the_way(shape, [free for free in free_resources if free is not nearest or not told])
+
+
+def _share(shape: Shape, free: FreeResources, shortage: Shortage) -> WaitReason:
+    """Why no shared card of the node has room for the share now."""
+    cards = [gpu for gpu in free.node.gpus if suits(gpu, shape)]
+    if not any(gpu.usable for gpu in cards):
+        if any(gpu.sick for gpu in cards):
+            return WaitReason(WaitWord.GPU_UNAVAILABLE, sick_cards(shape, free.node))
+        return WaitReason(WaitWord.GPU_BUSY_OUTSIDE, _outside_text(cards, free.node))
+    has = f"{round_size(shortage.free)} of one free" if shortage.free else "none with free memory"
+    text = f"It asks for {gpus_asked(shape)}. Of its GPUs that are shared, {free.node.id} has {has}."
+    return WaitReason(WaitWord.WAITING_FOR_GPU, text)
 
 
 def _named(shape: Shape, free: FreeResources) -> list[WaitReason]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from headway.model.ulimits import told
 from headway.units import format_size, round_size
 
-from ...model import Node, Shape
+from ...model import Gpu, Node, Shape
 from .. import cuda
 from ..placement import (
     IMAGE_LACKS,
@@ -59,7 +59,7 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
 
 def waits_for_sick(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> str:
     """Which broken cards a task that could run here has to wait for. Empty: there are enough others."""
-    if not shape.gpus or any(not shortages(shape, without_sick(node), cpu_tasks) for node in nodes):
+    if not shape.uses_gpus or any(not shortages(shape, without_sick(node), cpu_tasks) for node in nodes):
         return ""
     able = [node for node in nodes if not shortages(shape, full_capacity(node, also_sick=True), cpu_tasks)]
     if not able:
@@ -76,6 +76,8 @@ def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shor
         suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
         if suitable < shape.gpus:
             parts.append(f"it asks for {gpus_asked(shape)}, the largest has {suitable}{_cards(shape, nodes)}")
+    if shape.gpu_share_bytes and (share := _no_share(shape, nodes)):
+        return share
     parts.extend(_too_small(shape, nodes))
     if parts:
         return f"No machine is big enough: {'; '.join(parts)}. {_nearest(shape, nodes, lacks)}"
@@ -88,6 +90,27 @@ def why_never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shor
         return ulimits
     together = "No machine has all that it asks for together, though each part is on some machine."
     return f"{together} {_nearest(shape, nodes, lacks)}"
+
+
+def _no_share(shape: Shape, nodes: Sequence[Node]) -> str:
+    """Why no shared card could ever hold the share; empty: one could."""
+    shared = [gpu for node in nodes for gpu in node.gpus if gpu.shared]
+    if not shared:
+        return (
+            f"It asks for {gpus_asked(shape)}, and no machine shares its GPUs: an admin can allow it by "
+            "`worker.gpu_shared`. Ask for `gpus: 1` instead."
+        )
+    if any(suits(gpu, shape) for gpu in shared):
+        return ""
+    of_model = [g for g in shared if suits(g, replace(shape, gpu_memory_bytes=0, gpu_share_bytes=1))]
+    if not of_model:
+        return f"It asks for {gpus_asked(shape)}, and no such GPU is shared{_models(shape, _names(shared))}."
+    most = round_size(max(gpu.memory_bytes for gpu in of_model))
+    return f"It asks for {gpus_asked(shape)}, and the largest GPU of that kind that is shared has {most}."
+
+
+def _names(gpus: Sequence[Gpu]) -> list[str]:
+    return sorted({gpu.model for gpu in gpus})
 
 
 def _nearest(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
@@ -119,10 +142,12 @@ def _kept(shape: Shape, others: Sequence[Node]) -> str:
 
 def _cards(shape: Shape, nodes: Sequence[Node]) -> str:
     """Which cards there are, if none is of a model or memory size that was asked for."""
-    cards = [gpu for node in nodes for gpu in node.gpus]
+    cards = [gpu for node in nodes for gpu in node.gpus if not gpu.shared]
+    if not cards and any(node.gpus for node in nodes):
+        return " (all GPUs are given out in shares, see gpu_share)"
     of_model = [gpu for gpu in cards if suits(gpu, replace(shape, gpu_memory_bytes=0))]
     if not of_model:
-        return _models(shape, sorted({gpu.model for gpu in cards}))
+        return _models(shape, _names(cards))
     most = max(gpu.memory_bytes for gpu in of_model)
     if most >= shape.gpu_memory_bytes:
         return ""

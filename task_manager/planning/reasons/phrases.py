@@ -15,8 +15,9 @@ _NAMES_SHOWN = 3
 
 
 def gpus_asked(shape: Shape) -> str:
-    """The GPUs of a shape: `2 GPUs of model A40 with 25GiB each`."""
-    words = [counted(shape.gpus, "GPU")]
+    """The GPUs of a shape: `2 GPUs of model A40 with 25GiB each`, `a share of 6GiB of one GPU`."""
+    share = f"a share of {format_size(shape.gpu_share_bytes)} of one GPU"
+    words = [share if shape.gpu_share_bytes else counted(shape.gpus, "GPU")]
     if shape.gpu_models:
         words.append(f"of model {' or '.join(shape.gpu_models)}")
     if shape.gpu_memory_bytes:
@@ -53,7 +54,7 @@ def closest_machine(shape: Shape, node: Node, lacks: Sequence[Shortage]) -> str:
     return f"The closest machine, {node.id}, {parts}.{f' {closed}.' if closed else ''}"
 
 
-_AMOUNTS = frozenset({Lack.CPU, Lack.MEMORY, Lack.GPU, Lack.GPU_MODEL, Lack.NAMED_GPU})
+_AMOUNTS = frozenset({Lack.CPU, Lack.MEMORY, Lack.GPU, Lack.GPU_MODEL, Lack.NAMED_GPU, Lack.GPU_SHARE})
 
 
 def _has(shape: Shape, node: Node, lack: Shortage) -> str:
@@ -63,6 +64,8 @@ def _has(shape: Shape, node: Node, lack: Shortage) -> str:
             return f"{cpus(lack.free)} of {count_cpus(lack.asked)}"
         case Lack.MEMORY:
             return f"{round_size(max(0, lack.free))} of {format_size(lack.asked)} of memory"
+        case Lack.GPU_SHARE:
+            return f"at most {round_size(lack.free)} for {gpus_asked(shape)}"
         case _:
             sick = sum(1 for gpu in node.gpus if gpu.sick and suits(gpu, shape))
             broken = f" ({sick} of them {'does' if sick == 1 else 'do'} not work)" if sick else ""

@@ -234,3 +234,27 @@ def test_priority_is_one_of_three_words() -> None:
     assert spec_of(a_job(priority="high")).priority is Priority.HIGH
     problem = the_problem(a_job(priority="urgent"))
     assert problem.allowed == ("low", "normal", "high")
+
+
+def test_a_share_of_a_gpu_goes_without_whole_gpus_and_with_retries() -> None:
+    task = {"resources": {"gpu_share": "6GiB", "gpu_model": "A100"}, "retries": 1}
+    (good,) = spec_of(a_job(task)).tasks
+    assert (good.resources.gpu_share_bytes, good.resources.gpus, good.resources.gpu_models) == (
+        6 * 1024 * MIB,
+        0,
+        ("A100",),
+    )
+    assert good.resources.to_json() == {"gpu_model": ["A100"], "gpu_share": "6GiB"}
+    assert (
+        good.resources.to_json()
+        == spec_of(a_job({**task, "resources": good.resources.to_json()})).tasks[0].resources.to_json()
+    )
+    problem = the_problem(a_job({"resources": {"gpu_share": "6GiB"}}))
+    assert (problem.pointer, "needs retries: 1 or more" in problem.message) == ("/tasks/0/resources/gpu_share", True)
+    problem = the_problem(a_job({"resources": {"gpu_share": "6GiB", "gpus": 2}, "retries": 1}))
+    assert "gpu_share and gpus: 2 are two ways to ask for GPUs" in problem.message
+    problem = the_problem(a_job({"resources": {"gpu_share": "100MiB"}, "retries": 1}))
+    assert "is less than 256MiB, the smallest share of a GPU" in problem.message
+    # From the defaults, too: there the task itself is named.
+    problem = the_problem(a_job({}, defaults={"resources": {"gpu_share": "6GiB"}}))
+    assert problem.pointer == "/tasks/0"

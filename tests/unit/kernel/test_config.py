@@ -71,6 +71,7 @@ OPTIONAL = {
     "first_admin_file",
     "docker_host",
     "gpu_socket",
+    "gpu_mps_pipe",
     "simulated_gpu_script",
     "file",
     "metrics_listen",

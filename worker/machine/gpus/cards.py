@@ -11,7 +11,7 @@ import pynvml
 
 from ...ports import GpuReading
 from .health import CardFacts
-from .processes import processes_on
+from .processes import listed_on, processes_on
 
 WITHOUT_SLICES = (
     "MIG is on and the card has no slice: an admin has to make some (`nvidia-smi mig -cgi … -C`) or to turn MIG off"
@@ -31,7 +31,8 @@ def identity(gpu: Any, index: int) -> GpuReading:
 
 def reading(gpu: Any, index: int) -> GpuReading:
     """A card now. Raises NVMLError if even its identity or memory can't be read."""
-    return replace(readings(gpu, identity(gpu, index)), processes=processes_on(gpu))
+    processes, told = listed_on(gpu)
+    return replace(readings(gpu, identity(gpu, index)), processes=processes, tells_processes=told)
 
 
 def readings(gpu: Any, bare: GpuReading) -> GpuReading:

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 
 import type { Booking, Node, NodeList } from "../api/client";
-import { freeNow, gpuWord, taskAddress } from "../domain/bookings";
+import { freeNow, freeShare, gpuWord, taskAddress } from "../domain/bookings";
 import { gpus, size, span } from "../domain/format";
 import { visible } from "../domain/paths";
 import type { Known } from "../domain/known";
@@ -77,10 +77,29 @@ function Tile({ gpu, now }: { gpu: Gpu; now: number }) {
           </div>
         </>
       )}
+      <Shares gpu={gpu} now={now} />
       {gpu.note && <div className="note">{gpu.note}</div>}
       <OutsideProcesses gpu={gpu} />
       {gpu.utilisation !== null && <Meter used={gpu.utilisation} of={1} text={`in use: ${Math.round(gpu.utilisation * 100)} %`} />}
     </li>
+  );
+}
+
+/** Who has how much of a GPU that is shared, and what is free of it. */
+export function Shares({ gpu, now }: { gpu: Gpu; now: number }) {
+  if (!gpu.shared) return null;
+  return (
+    <>
+      {(gpu.shares ?? []).map((one) => (
+        <div key={`${one.job_id}/${one.task}`}>
+          <Holder booking={one} />
+          <div className="facts">
+            <span>{size(one.resources.gpu_share_bytes ?? 0)}</span>, <span>{one.owner}</span>, <Until booking={one} now={now} />
+          </div>
+        </div>
+      ))}
+      <div className="note">{freeShare(gpu)}</div>
+    </>
   );
 }
 
@@ -133,7 +152,7 @@ export function RunningTable({ running, of, now }: { running: readonly Booking[]
                 </td>
                 <td>{b.owner}</td>
                 <td className="number" data-label="GPUs">
-                  {b.resources.gpus || "–"}
+                  {b.resources.gpus || (b.resources.gpu_share_bytes ? size(b.resources.gpu_share_bytes) : "–")}
                 </td>
                 <td className="number" data-label="CPUs">
                   {b.resources.cpus}

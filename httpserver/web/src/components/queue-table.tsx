@@ -1,7 +1,7 @@
 import { Link } from "wouter";
 
 import type { Queue } from "../api/client";
-import { gpus, size, span } from "../domain/format";
+import { gpusAsked, size, span } from "../domain/format";
 import { visible } from "../domain/paths";
 import { Told } from "./told";
 import { Terms } from "./waiting";
@@ -58,9 +58,9 @@ function Row({ entry: e, now }: { entry: Entry; now: number }) {
         {e.owner}
       </td>
       <td className="asks">
-        {e.resources.gpus > 0 && (
+        {gpusAsked(e.resources) && (
           <>
-            <span>{gpus(e.resources.gpus)},</span>{" "}
+            <span>{gpusAsked(e.resources)},</span>{" "}
           </>
         )}
         <span>{e.resources.cpus} CPU,</span> <span>{size(e.resources.memory_bytes)}</span>

@@ -3,8 +3,9 @@ import { Link, useLocation, useSearch } from "wouter";
 
 import type { Task } from "../api/client";
 import { patiently } from "../api/reach";
+import { sharesWith } from "../domain/bookings";
 import { endFacts } from "../domain/ends";
-import { gpus, size, span } from "../domain/format";
+import { gpusAsked, size, span } from "../domain/format";
 import { short } from "../domain/image-name";
 import { firstPress } from "../domain/press";
 import { chosenIn, taskAddress } from "../domain/streams";
@@ -147,10 +148,10 @@ export function TaskPanel({
       </div>
       <p className="facts">
         <code>{task.image}</code> · timeout {span(timeout)} · {task.resources.cpus} CPU · {size(task.resources.memory_bytes)}
-        {task.resources.gpus > 0 && (
+        {gpusAsked(task.resources) && (
           <>
             {" "}
-            · {gpus(task.resources.gpus)}
+            · {gpusAsked(task.resources)}
           </>
         )}
         {task.node_id && <> · on {task.node_id}</>}
@@ -204,6 +205,7 @@ export function TaskPanel({
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
             {attempt.gpus_simulated && <> (only simulated)</>}
+            {attempt.sharing && <>, {sharesWith(attempt.sharing, attempt.node_id)}</>}
           </p>
           {attempt.reason && attempt !== latest && (
             <p className="reason">

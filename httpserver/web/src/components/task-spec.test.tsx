@@ -16,7 +16,7 @@ const spec: TaskSpec = {
   working_dir: null,
   code: null,
   datasets: [],
-  resources: { cpus: 1, memory: "2GiB", shm: "1GiB", gpus: 0, gpu_model: [], gpu_memory: null },
+  resources: { cpus: 1, memory: "2GiB", shm: "1GiB", gpus: 0, gpu_model: [], gpu_memory: null, gpu_share: null },
   ulimits: {},
   timeout: "10m",
   grace: "10s",

@@ -58,6 +58,7 @@ export function specFacts(spec: TaskSpec): readonly (readonly [string, ReactNode
     ["CPUs", String(asked.cpus)],
     ["Memory", `${asked.memory}, of which ${asked.shm} at most in /dev/shm`],
     ["GPUs", asked.gpus > 0 ? gpus.filter(Boolean).join(" ") : ""],
+    ["Share of a GPU", asked.gpu_share ? [asked.gpu_share, ...gpus.slice(1)].filter(Boolean).join(" ") : ""],
     ["Timeout", `${spec.timeout}, then ${spec.grace} to end by itself`],
     ["Retries", spec.retries === 0 ? "none" : String(spec.retries)],
     ["Process limits", Object.entries(spec.ulimits).map(([name, value]) => `${name} ${limit(value)}`).join(", ")],

@@ -1,9 +1,10 @@
 /** Who has what: words for GPUs, and what events change of it. */
-import type { Booking, GpuState, Node, NodeList } from "../api/client";
-import { gpus } from "./format";
+import type { Attempt, Booking, GpuState, Node, NodeList } from "../api/client";
+import { gpus, size } from "./format";
 import type { Tone } from "./states";
 
 type Gpu = Node["gpus"][number];
+type Share = NonNullable<Attempt["sharing"]>;
 
 /** A new state does not compile until the page has a word for it. */
 const words: Record<GpuState, { readonly word: string; readonly tone: Tone }> = {
@@ -12,6 +13,7 @@ const words: Record<GpuState, { readonly word: string; readonly tone: Tone }> = 
   sick: { word: "faulty", tone: "bad" },
   busy_outside: { word: "used by a program outside Headway", tone: "wait" },
   closed: { word: "closed", tone: "muted" },
+  shared: { word: "shared", tone: "live" },
 };
 
 /** The state of a GPU in a word; a server that is too old tells none. */
@@ -29,11 +31,25 @@ export function gpuTold(gpu: Pick<Gpu, "state" | "sick" | "busy_outside" | "note
   return gpu.note ? `${word}: ${gpu.note}` : word;
 }
 
+/** What of a shared GPU is free, as a sentence; empty: it is not shared, or nobody knows. */
+export function freeShare(gpu: Pick<Gpu, "shared" | "free_share_bytes">): string {
+  if (!gpu.shared || gpu.free_share_bytes == null) return "";
+  return gpu.free_share_bytes > 0 ? `Room for a share of ${size(gpu.free_share_bytes)}.` : "No room for a share.";
+}
+
+/** Whom an attempt shares its GPU with, as a sentence. */
+export function sharesWith(share: Share, node: string): string {
+  if (share.gpu_index === null) return `had a share of a GPU: ${size(share.share_bytes)}`;
+  const others = share.others.map((one) => `${one.owner}’s ${one.job_name}/${one.task} (${size(one.share_bytes)})`);
+  const whom = others.length > 0 ? others.join(" and ") : "nobody now";
+  return `shares GPU ${share.gpu_index} of ${node} with ${whom}; it has ${size(share.share_bytes)}`;
+}
+
 /** How many GPUs the tasks of each job hold now; null: not known. */
 export function gpusByJob(list: NodeList | undefined): ReadonlyMap<string, number> | null {
   if (list?.gpus?.free == null) return null;
   const held = new Map<string, number>();
-  for (const { booking } of list.nodes.flatMap((node) => node.gpus)) {
+  for (const booking of list.nodes.flatMap((node) => node.gpus).flatMap((gpu) => [gpu.booking, ...(gpu.shares ?? [])])) {
     if (booking) held.set(booking.job_id, (held.get(booking.job_id) ?? 0) + 1);
   }
   return held;
@@ -55,7 +71,7 @@ export function keepBookings(old: Node | undefined, fresh: Node): Node {
   const known = new Map(old.gpus.map((gpu) => [gpu.uuid, gpu]));
   const kept = fresh.gpus.map((gpu) => {
     const before = known.get(gpu.uuid);
-    return before === undefined ? gpu : { ...gpu, state: before.state, booking: before.booking };
+    return before === undefined ? gpu : { ...gpu, state: before.state, booking: before.booking, shares: before.shares, free_share_bytes: before.free_share_bytes };
   });
   return { ...fresh, booked: old.booked, gpus: kept };
 }

@@ -34,6 +34,12 @@ export function size(bytes: number | null | undefined): string {
 }
 
 /** 1 GPU, 2 GPUs. */
+/** What a task has or asks for of GPUs: `2 GPUs`, `6 GiB of a GPU`; empty: nothing. */
+export function gpusAsked(asked: { readonly gpus: number; readonly gpu_share_bytes?: number | null }): string {
+  if (asked.gpu_share_bytes) return `${size(asked.gpu_share_bytes)} of a GPU`;
+  return asked.gpus > 0 ? gpus(asked.gpus) : "";
+}
+
 export const gpus = (count: number): string => `${count} GPU${count === 1 ? "" : "s"}`;
 
 /** A moment by the reader's own clock, with its zone; only the time when it is today. */

@@ -189,7 +189,7 @@ function Waiting({ now }: { now: number }) {
               </td>
               <td>{e.owner}</td>
               <td className="number" data-label="GPUs">
-                {e.resources.gpus || "–"}
+                {e.resources.gpus || (e.resources.gpu_share_bytes ? size(e.resources.gpu_share_bytes) : "–")}
               </td>
               <td data-label="starts about">
                 {e.estimate_rough && e.estimated_start_at !== null && <abbr title="A rough estimate">~ </abbr>}

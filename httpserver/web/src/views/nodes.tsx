@@ -10,7 +10,7 @@ import { patiently } from "../api/reach";
 import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { SearchField, useAddress } from "../components/address";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
-import { FreeNow, Holder, MissingBookings, Until } from "../components/bookings";
+import { FreeNow, Holder, MissingBookings, Shares, Until } from "../components/bookings";
 import { HelpLink } from "../components/help-link";
 import { DrainButton } from "../components/drain-button";
 import { OutsideProcesses } from "../components/outside-processes";
@@ -32,7 +32,7 @@ const FEW = 3;
 /** By what a machine is found: its name, its GPUs, and who and what is on them. */
 const wordsOf = (node: Node): string[] => [
   node.id,
-  ...node.gpus.flatMap((gpu) => [gpu.model, gpu.booking?.owner ?? "", gpu.booking?.job_name ?? "", gpu.booking?.task ?? ""]),
+  ...node.gpus.flatMap((gpu) => [gpu.model, gpu.booking?.owner ?? "", gpu.booking?.job_name ?? "", gpu.booking?.task ?? "", ...(gpu.shares ?? []).flatMap((one) => [one.owner, one.job_name, one.task])]),
 ];
 
 type Action = "cordon" | "uncordon" | "drain";
@@ -193,7 +193,9 @@ export function Nodes({ admin, id }: { admin: boolean; id?: string }) {
                           <OutsideProcesses gpu={gpu} />
                         </td>
                         <td className="holds">
-                          {gpu.booking ? (
+                          {gpu.shared && !gpu.booking ? (
+                            <Shares gpu={gpu} now={now} />
+                          ) : gpu.booking ? (
                             <>
                               <Holder booking={gpu.booking} />
                               <div className="facts">

@@ -202,11 +202,11 @@ class Truth(Log):
         wait = self.plan.waits.get(task.id)
         if wait is not None and wait.why in ("user_limit", "short_reserve", "not_admitted"):
             return True
-        held = [(one.owner, one.shape.gpus, one.timeout_s) for one in seen.running]
+        held = [(one.owner, one.shape, one.timeout_s) for one in seen.running]
         for placement in self.plan.placements:
             one = seen.tasks[placement.task_id]
             if (seen.queue.key_of(one.id) or ()) < (seen.queue.key_of(task.id) or ()):
-                held.append((one.owner, one.shape.gpus, one.timeout_s))
+                held.append((one.owner, one.shape, one.timeout_s))
         return bool(
             ruled_out(limits, task.shape, task.timeout_s, gpus=gpus)
             or limits_reached(limits, task, GpuHoldings.of(limits, held), gpus=gpus)

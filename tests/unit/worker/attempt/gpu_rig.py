@@ -9,6 +9,7 @@ from headway.ids import AttemptId
 from tests.unit.worker.attempt.executor_rig import One
 from worker.attempt.gpu_watch import GpuWatch
 from worker.attempt.hand_back import HandBack
+from worker.attempt.share_watch import ShareWatch
 from worker.attempt.task_executor import TaskExecutor
 from worker.box import StopWord
 from worker.machine.conditions import Conditions
@@ -68,7 +69,16 @@ class GpuOne:
             one.rig.clock,
             node_id=context.node_id,
             in_use=lambda: self.watch.in_use(),
+            is_shared=lambda uuid, without: self.shares.is_shared(uuid, without),
             tolerance_bytes=64 * MIB,
+        )
+        self.over: list[tuple[AttemptId, str]] = []  # who was ended for taking more than a share
+        self.shares = ShareWatch(
+            self.watched,
+            context,
+            using_resources=self._using,
+            in_use=lambda: self.watch.in_use(),
+            end=self._end_for_share,
         )
         self.watch = GpuWatch(
             self.watched,
@@ -77,6 +87,7 @@ class GpuOne:
             using_resources=self._using,
             lost_devices=self._lost,
             end=self._end,
+            shares=self.shares,
             fault_ends_task=fault_ends_task,
         )
         context.gpus = self.watch
@@ -90,6 +101,11 @@ class GpuOne:
 
     async def _lost(self, attempt: AttemptId) -> Sequence[str]:
         return self.lost
+
+    async def _end_for_share(self, attempt: AttemptId, sentence: str) -> None:
+        self.over.append((attempt, sentence))
+        self.one.record.stop_detail = sentence
+        self.one.executor.stop(StopWord.GPU_MEMORY)
 
     async def _end(self, attempt: AttemptId) -> None:
         self.one.executor.stop(StopWord.PLATFORM)
