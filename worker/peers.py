@@ -17,6 +17,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
+from .attempt.task_secrets import FetchedSecrets
 from .model import AttemptRecord, LaunchAttempt, WantedImage
 from .node.heartbeat import HeartbeatAnswer
 from .ports import RegistryCredentials, RuntimeRefused
@@ -80,10 +81,11 @@ class TaskManagerClient:
 
 
 class HttpServerClient:
-    """Credentials for registries, from HttpServer."""
+    """Credentials for registries, and secrets of tasks."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, *, node_id: str = "") -> None:
         self._peer = peer
+        self._node_id = node_id
         self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
 
     async def credentials(self, wanted: WantedImage) -> RegistryCredentials | None:
@@ -100,6 +102,14 @@ class HttpServerClient:
                 elsewhere=True,
             ) from error
         return RegistryCredentials(reply.username, reply.password) if reply.username else None
+
+    async def secrets(self, attempt: AttemptId) -> FetchedSecrets:
+        """The values of the secrets that the attempt's task names. Raises a HeadwayError."""
+        request = http_server_pb2.GetTaskSecretsRequest(
+            attempt=convert.attempt_to_pb(attempt), node_id=self._node_id
+        )
+        reply = await self._peer.call(self._stub.GetTaskSecrets, request, deadline_s=_DEADLINE_S, idempotent=True)
+        return FetchedSecrets({one.name: one.value for one in reply.secrets}, tuple(reply.missing))
 
 
 def registry_of(image: str) -> str:

@@ -24,25 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadway/rpc/v1/common.proto\x12\x0eheadway.rpc.v1\"$\n\x04Task\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"=\n\x07\x41ttempt\x12\"\n\x04task\x18\x01 \x01(\x0b\x32\x14.headway.rpc.v1.Task\x12\x0e\n\x06number\x18\x02 \x01(\r\"{\n\x07\x41\x63\x63ount\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\r\x12\x0b\n\x03gid\x18\x03 \x01(\r\x12\r\n\x05\x61\x64min\x18\x04 \x01(\x08\x12\x1a\n\x12may_use_image_user\x18\x05 \x01(\x08\x12\x1d\n\x15may_use_high_priority\x18\x06 \x01(\x08\"\x83\x01\n\tResources\x12\x11\n\tcpu_centi\x18\x01 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x04\x12\x11\n\tshm_bytes\x18\x03 \x01(\x04\x12\x0c\n\x04gpus\x18\x04 \x01(\r\x12\x12\n\ngpu_models\x18\x05 \x03(\t\x12\x18\n\x10gpu_memory_bytes\x18\x06 \x01(\x04\"\xd1\x06\n\x08TaskSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x05needs\x18\x02 \x03(\x0b\x32\x14.headway.rpc.v1.Need\x12\r\n\x05image\x18\x03 \x01(\t\x12\x10\n\x06script\x18\x04 \x01(\tH\x00\x12$\n\x04\x61rgv\x18\x05 \x01(\x0b\x32\x14.headway.rpc.v1.ArgvH\x00\x12$\n\x05shell\x18\x06 \x01(\x0e\x32\x15.headway.rpc.v1.Shell\x12.\n\nentrypoint\x18\x07 \x01(\x0e\x32\x1a.headway.rpc.v1.Entrypoint\x12#\n\x03\x65nv\x18\x08 \x03(\x0b\x32\x16.headway.rpc.v1.EnvVar\x12\x13\n\x0bworking_dir\x18\t \x01(\t\x12\x10\n\x08\x64\x61tasets\x18\n \x03(\t\x12,\n\tresources\x18\x0b \x01(\x0b\x32\x19.headway.rpc.v1.Resources\x12\x11\n\ttimeout_s\x18\x0c \x01(\x01\x12\x0f\n\x07grace_s\x18\r \x01(\x01\x12\x0f\n\x07retries\x18\x0e \x01(\r\x12#\n\x04user\x18\x0f \x01(\x0e\x32\x15.headway.rpc.v1.RunAs\x12\x13\n\x0boutput_path\x18\x10 \x01(\t\x12\x0f\n\x07network\x18\x11 \x01(\x08\x12\x17\n\x0flog_limit_bytes\x18\x12 \x01(\x04\x12\x19\n\x11kill_at_log_limit\x18\x13 \x01(\x08\x12\x14\n\x0cimage_digest\x18\x14 \x01(\t\x12\x31\n\x0cimage_source\x18\x15 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12\x1a\n\x12image_architecture\x18\x16 \x01(\t\x12\x1a\n\x12image_require_cuda\x18\x17 \x01(\t\x12\x13\n\x0bimage_bytes\x18\x18 \x01(\x04\x12\x30\n\x0c\x64\x61taset_pins\x18\x19 \x03(\x0b\x32\x1a.headway.rpc.v1.DatasetPin\x12\x0c\n\x04\x63ode\x18\x1a \x01(\t\x12\x13\n\x0bjob_network\x18\x1b \x01(\x08\x12\'\n\x07ulimits\x18\x1c \x03(\x0b\x32\x16.headway.rpc.v1.Ulimit\x12(\n\x05local\x18\x1d \x01(\x0b\x32\x19.headway.rpc.v1.LocalHoldB\t\n\x07\x63ommand\"A\n\tLocalHold\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\tgpu_uuids\x18\x02 \x03(\t\x12\x10\n\x08key_hash\x18\x03 \x01(\t\"2\n\x06Ulimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04soft\x18\x02 \x01(\x03\x12\x0c\n\x04hard\x18\x03 \x01(\x03\"+\n\nDatasetPin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\":\n\x04Need\x12\x0c\n\x04task\x18\x01 \x01(\t\x12$\n\x02on\x18\x02 \x01(\x0e\x32\x18.headway.rpc.v1.NeedKind\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\x15\n\x04\x41rgv\x12\r\n\x05words\x18\x01 \x03(\t\"o\n\tEndReason\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\x16\n\texit_code\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06signal\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\tB\x0c\n\n_exit_codeB\t\n\x07_signal\",\n\nWaitReason\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"\x9a\x01\n\x07Problem\x12\x0f\n\x07pointer\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\x04line\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06\x63olumn\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x0c\n\x04word\x18\x05 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x06 \x03(\t\x12\x12\n\nsuggestion\x18\x07 \x01(\tB\x07\n\x05_lineB\t\n\x07_column\"\xd2\x01\n\x06Phases\x12\x19\n\x0cscheduling_s\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\ndispatch_s\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x16\n\tstartup_s\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x0bpreparing_s\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x16\n\trunning_s\x18\x05 \x01(\x01H\x04\x88\x01\x01\x42\x0f\n\r_scheduling_sB\r\n\x0b_dispatch_sB\x0c\n\n_startup_sB\x0e\n\x0c_preparing_sB\x0c\n\n_running_s*t\n\x0bImageSource\x12\x18\n\x14IMAGE_SOURCE_UNKNOWN\x10\x00\x12\x17\n\x13IMAGE_SOURCE_MARKET\x10\x01\x12\x17\n\x13IMAGE_SOURCE_ENGINE\x10\x02\x12\x19\n\x15IMAGE_SOURCE_REGISTRY\x10\x03*K\n\x08NeedKind\x12\x15\n\x11NEED_KIND_SUCCESS\x10\x00\x12\x15\n\x11NEED_KIND_FAILURE\x10\x01\x12\x11\n\rNEED_KIND_ANY\x10\x02*%\n\x05Shell\x12\x0c\n\x08SHELL_SH\x10\x00\x12\x0e\n\nSHELL_BASH\x10\x01*:\n\nEntrypoint\x12\x16\n\x12\x45NTRYPOINT_REPLACE\x10\x00\x12\x14\n\x10\x45NTRYPOINT_IMAGE\x10\x01*-\n\x05RunAs\x12\x12\n\x0eRUN_AS_ACCOUNT\x10\x00\x12\x10\n\x0cRUN_AS_IMAGE\x10\x01*D\n\x08Priority\x12\x13\n\x0fPRIORITY_NORMAL\x10\x00\x12\x10\n\x0cPRIORITY_LOW\x10\x01\x12\x11\n\rPRIORITY_HIGH\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadway/rpc/v1/common.proto\x12\x0eheadway.rpc.v1\"$\n\x04Task\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"=\n\x07\x41ttempt\x12\"\n\x04task\x18\x01 \x01(\x0b\x32\x14.headway.rpc.v1.Task\x12\x0e\n\x06number\x18\x02 \x01(\r\"{\n\x07\x41\x63\x63ount\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\r\x12\x0b\n\x03gid\x18\x03 \x01(\r\x12\r\n\x05\x61\x64min\x18\x04 \x01(\x08\x12\x1a\n\x12may_use_image_user\x18\x05 \x01(\x08\x12\x1d\n\x15may_use_high_priority\x18\x06 \x01(\x08\"\x83\x01\n\tResources\x12\x11\n\tcpu_centi\x18\x01 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x04\x12\x11\n\tshm_bytes\x18\x03 \x01(\x04\x12\x0c\n\x04gpus\x18\x04 \x01(\r\x12\x12\n\ngpu_models\x18\x05 \x03(\t\x12\x18\n\x10gpu_memory_bytes\x18\x06 \x01(\x04\"\xfd\x06\n\x08TaskSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x05needs\x18\x02 \x03(\x0b\x32\x14.headway.rpc.v1.Need\x12\r\n\x05image\x18\x03 \x01(\t\x12\x10\n\x06script\x18\x04 \x01(\tH\x00\x12$\n\x04\x61rgv\x18\x05 \x01(\x0b\x32\x14.headway.rpc.v1.ArgvH\x00\x12$\n\x05shell\x18\x06 \x01(\x0e\x32\x15.headway.rpc.v1.Shell\x12.\n\nentrypoint\x18\x07 \x01(\x0e\x32\x1a.headway.rpc.v1.Entrypoint\x12#\n\x03\x65nv\x18\x08 \x03(\x0b\x32\x16.headway.rpc.v1.EnvVar\x12\x13\n\x0bworking_dir\x18\t \x01(\t\x12\x10\n\x08\x64\x61tasets\x18\n \x03(\t\x12,\n\tresources\x18\x0b \x01(\x0b\x32\x19.headway.rpc.v1.Resources\x12\x11\n\ttimeout_s\x18\x0c \x01(\x01\x12\x0f\n\x07grace_s\x18\r \x01(\x01\x12\x0f\n\x07retries\x18\x0e \x01(\r\x12#\n\x04user\x18\x0f \x01(\x0e\x32\x15.headway.rpc.v1.RunAs\x12\x13\n\x0boutput_path\x18\x10 \x01(\t\x12\x0f\n\x07network\x18\x11 \x01(\x08\x12\x17\n\x0flog_limit_bytes\x18\x12 \x01(\x04\x12\x19\n\x11kill_at_log_limit\x18\x13 \x01(\x08\x12\x14\n\x0cimage_digest\x18\x14 \x01(\t\x12\x31\n\x0cimage_source\x18\x15 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12\x1a\n\x12image_architecture\x18\x16 \x01(\t\x12\x1a\n\x12image_require_cuda\x18\x17 \x01(\t\x12\x13\n\x0bimage_bytes\x18\x18 \x01(\x04\x12\x30\n\x0c\x64\x61taset_pins\x18\x19 \x03(\x0b\x32\x1a.headway.rpc.v1.DatasetPin\x12\x0c\n\x04\x63ode\x18\x1a \x01(\t\x12\x13\n\x0bjob_network\x18\x1b \x01(\x08\x12\'\n\x07ulimits\x18\x1c \x03(\x0b\x32\x16.headway.rpc.v1.Ulimit\x12(\n\x05local\x18\x1d \x01(\x0b\x32\x19.headway.rpc.v1.LocalHold\x12*\n\x07secrets\x18\x1e \x03(\x0b\x32\x19.headway.rpc.v1.SecretUseB\t\n\x07\x63ommand\"4\n\tSecretUse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65nv\x18\x02 \x01(\t\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\"A\n\tLocalHold\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\tgpu_uuids\x18\x02 \x03(\t\x12\x10\n\x08key_hash\x18\x03 \x01(\t\"2\n\x06Ulimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04soft\x18\x02 \x01(\x03\x12\x0c\n\x04hard\x18\x03 \x01(\x03\"+\n\nDatasetPin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\":\n\x04Need\x12\x0c\n\x04task\x18\x01 \x01(\t\x12$\n\x02on\x18\x02 \x01(\x0e\x32\x18.headway.rpc.v1.NeedKind\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\x15\n\x04\x41rgv\x12\r\n\x05words\x18\x01 \x03(\t\"o\n\tEndReason\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\x16\n\texit_code\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06signal\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\tB\x0c\n\n_exit_codeB\t\n\x07_signal\",\n\nWaitReason\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"\x9a\x01\n\x07Problem\x12\x0f\n\x07pointer\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\x04line\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06\x63olumn\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x0c\n\x04word\x18\x05 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x06 \x03(\t\x12\x12\n\nsuggestion\x18\x07 \x01(\tB\x07\n\x05_lineB\t\n\x07_column\"\xd2\x01\n\x06Phases\x12\x19\n\x0cscheduling_s\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\ndispatch_s\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x16\n\tstartup_s\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x0bpreparing_s\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x16\n\trunning_s\x18\x05 \x01(\x01H\x04\x88\x01\x01\x42\x0f\n\r_scheduling_sB\r\n\x0b_dispatch_sB\x0c\n\n_startup_sB\x0e\n\x0c_preparing_sB\x0c\n\n_running_s*t\n\x0bImageSource\x12\x18\n\x14IMAGE_SOURCE_UNKNOWN\x10\x00\x12\x17\n\x13IMAGE_SOURCE_MARKET\x10\x01\x12\x17\n\x13IMAGE_SOURCE_ENGINE\x10\x02\x12\x19\n\x15IMAGE_SOURCE_REGISTRY\x10\x03*K\n\x08NeedKind\x12\x15\n\x11NEED_KIND_SUCCESS\x10\x00\x12\x15\n\x11NEED_KIND_FAILURE\x10\x01\x12\x11\n\rNEED_KIND_ANY\x10\x02*%\n\x05Shell\x12\x0c\n\x08SHELL_SH\x10\x00\x12\x0e\n\nSHELL_BASH\x10\x01*:\n\nEntrypoint\x12\x16\n\x12\x45NTRYPOINT_REPLACE\x10\x00\x12\x14\n\x10\x45NTRYPOINT_IMAGE\x10\x01*-\n\x05RunAs\x12\x12\n\x0eRUN_AS_ACCOUNT\x10\x00\x12\x10\n\x0cRUN_AS_IMAGE\x10\x01*D\n\x08Priority\x12\x13\n\x0fPRIORITY_NORMAL\x10\x00\x12\x10\n\x0cPRIORITY_LOW\x10\x01\x12\x11\n\rPRIORITY_HIGH\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.rpc.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_IMAGESOURCE']._serialized_start=2074
-  _globals['_IMAGESOURCE']._serialized_end=2190
-  _globals['_NEEDKIND']._serialized_start=2192
-  _globals['_NEEDKIND']._serialized_end=2267
-  _globals['_SHELL']._serialized_start=2269
-  _globals['_SHELL']._serialized_end=2306
-  _globals['_ENTRYPOINT']._serialized_start=2308
-  _globals['_ENTRYPOINT']._serialized_end=2366
-  _globals['_RUNAS']._serialized_start=2368
-  _globals['_RUNAS']._serialized_end=2413
-  _globals['_PRIORITY']._serialized_start=2415
-  _globals['_PRIORITY']._serialized_end=2483
+  _globals['_IMAGESOURCE']._serialized_start=2172
+  _globals['_IMAGESOURCE']._serialized_end=2288
+  _globals['_NEEDKIND']._serialized_start=2290
+  _globals['_NEEDKIND']._serialized_end=2365
+  _globals['_SHELL']._serialized_start=2367
+  _globals['_SHELL']._serialized_end=2404
+  _globals['_ENTRYPOINT']._serialized_start=2406
+  _globals['_ENTRYPOINT']._serialized_end=2464
+  _globals['_RUNAS']._serialized_start=2466
+  _globals['_RUNAS']._serialized_end=2511
+  _globals['_PRIORITY']._serialized_start=2513
+  _globals['_PRIORITY']._serialized_end=2581
   _globals['_TASK']._serialized_start=47
   _globals['_TASK']._serialized_end=83
   _globals['_ATTEMPT']._serialized_start=85
@@ -52,25 +52,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOURCES']._serialized_start=274
   _globals['_RESOURCES']._serialized_end=405
   _globals['_TASKSPEC']._serialized_start=408
-  _globals['_TASKSPEC']._serialized_end=1257
-  _globals['_LOCALHOLD']._serialized_start=1259
-  _globals['_LOCALHOLD']._serialized_end=1324
-  _globals['_ULIMIT']._serialized_start=1326
-  _globals['_ULIMIT']._serialized_end=1376
-  _globals['_DATASETPIN']._serialized_start=1378
-  _globals['_DATASETPIN']._serialized_end=1421
-  _globals['_NEED']._serialized_start=1423
-  _globals['_NEED']._serialized_end=1481
-  _globals['_ENVVAR']._serialized_start=1483
-  _globals['_ENVVAR']._serialized_end=1520
-  _globals['_ARGV']._serialized_start=1522
-  _globals['_ARGV']._serialized_end=1543
-  _globals['_ENDREASON']._serialized_start=1545
-  _globals['_ENDREASON']._serialized_end=1656
-  _globals['_WAITREASON']._serialized_start=1658
-  _globals['_WAITREASON']._serialized_end=1702
-  _globals['_PROBLEM']._serialized_start=1705
-  _globals['_PROBLEM']._serialized_end=1859
-  _globals['_PHASES']._serialized_start=1862
-  _globals['_PHASES']._serialized_end=2072
+  _globals['_TASKSPEC']._serialized_end=1301
+  _globals['_SECRETUSE']._serialized_start=1303
+  _globals['_SECRETUSE']._serialized_end=1355
+  _globals['_LOCALHOLD']._serialized_start=1357
+  _globals['_LOCALHOLD']._serialized_end=1422
+  _globals['_ULIMIT']._serialized_start=1424
+  _globals['_ULIMIT']._serialized_end=1474
+  _globals['_DATASETPIN']._serialized_start=1476
+  _globals['_DATASETPIN']._serialized_end=1519
+  _globals['_NEED']._serialized_start=1521
+  _globals['_NEED']._serialized_end=1579
+  _globals['_ENVVAR']._serialized_start=1581
+  _globals['_ENVVAR']._serialized_end=1618
+  _globals['_ARGV']._serialized_start=1620
+  _globals['_ARGV']._serialized_end=1641
+  _globals['_ENDREASON']._serialized_start=1643
+  _globals['_ENDREASON']._serialized_end=1754
+  _globals['_WAITREASON']._serialized_start=1756
+  _globals['_WAITREASON']._serialized_end=1800
+  _globals['_PROBLEM']._serialized_start=1803
+  _globals['_PROBLEM']._serialized_end=1957
+  _globals['_PHASES']._serialized_start=1960
+  _globals['_PHASES']._serialized_end=2170
 # @@protoc_insertion_point(module_scope)
