@@ -26,6 +26,7 @@ from .auth import operator
 from .auth.accounts import Accounts
 from .auth.groups import Groups
 from .auth.model import Account
+from .auth.vault import Vault
 from .cluster.queue_and_nodes import QueueAndNodes
 from .cluster.usage import UsageReports
 from .code.service import CodeLimits, CodeSnapshots
@@ -60,10 +61,11 @@ from .peers.hub import PageEventHub
 from .readiness import Readiness
 from .registries.hosts import RegistryHosts
 from .registries.service import Registries
-from .registries.vault import Vault
 from .samples.following import SampleFollowing
 from .samples.gathering import SamplePlaces
 from .samples.service import Samples
+from .secrets.attempts import StartingAttempts
+from .secrets.service import Secrets
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
 from .tables import timer_table
@@ -121,7 +123,9 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token, numbers=metrics.rpc)
-    servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events)
+    servicer = HttpServerService(
+        accounts, parts.pinning, parts.registries, parts.secrets, parts.job_folders, parts.job_events
+    )
     add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)
@@ -233,7 +237,11 @@ def assemble(
     hosts = RegistryHosts(
         asks=settings.ask_registries, allowed=settings.registries, insecure=settings.insecure_registries
     )
-    registries = Registries(db, clock, Vault(settings.secret_key_file), hosts)
+    vault = Vault(settings.secret_key_file)
+    secrets = Secrets(db, clock, vault, StartingAttempts(services))
+    accounts.when_removed(secrets.drop_account)
+    service.side_task("secrets", secrets.run)
+    registries = Registries(db, clock, vault, hosts)
     accounts.when_removed(registries.drop_account)
     service.on_start(registries.load)
     service.on_stop(registries.close)
@@ -244,6 +252,7 @@ def assemble(
         market=market,
         datasets=datasets,
         code=code,
+        secrets=secrets,
     )
 
     reader = AttemptLogReader(services, StoredLogs(layout, clock), clock)
@@ -283,6 +292,7 @@ def assemble(
         uploads=uploads,
         usage=UsageReports(services, accounts, groups, clock),
         registries=registries,
+        secrets=secrets,
         pinning=pinning,
         hub=hub,
         readiness=Readiness(service.health, services, mount, lambda: mount_rights.sentence),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headway.errors import NotFound
+from headway.rpc import convert
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
@@ -14,6 +15,7 @@ from .job_events.event_log import JobEventLog
 from .logs.job_folders import JobFolders
 from .needs.pinning import Pinning
 from .registries.service import Registries
+from .secrets.service import Secrets
 
 
 class HttpServerService(HttpServerServicer):
@@ -24,12 +26,14 @@ class HttpServerService(HttpServerServicer):
         accounts: Accounts,
         pinning: Pinning,
         registries: Registries,
+        secrets: Secrets,
         folders: JobFolders,
         job_events: JobEventLog,
     ) -> None:
         self._accounts = accounts
         self._pinning = pinning
         self._registries = registries
+        self._secrets = secrets
         self._folders = folders
         self._job_events = job_events
 
@@ -57,6 +61,12 @@ class HttpServerService(HttpServerServicer):
         if login is None:
             return hs.GetRegistryAuthReply()
         return hs.GetRegistryAuthReply(username=login.username, password=login.password)
+
+    async def GetTaskSecrets(self, request: hs.GetTaskSecretsRequest, context: Any) -> hs.GetTaskSecretsReply:
+        attempt = convert.attempt_id(request.attempt)
+        values, missing = await self._secrets.of_attempt(attempt, request.node_id)
+        found = [hs.SecretValue(name=name, value=value) for name, value in values.items()]
+        return hs.GetTaskSecretsReply(secrets=found, missing=missing)
 
     async def RemoveJobFolders(self, request: hs.RemoveJobFoldersRequest, context: Any) -> hs.RemoveJobFoldersReply:
         return hs.RemoveJobFoldersReply(gone=await self._folders.remove(request.job_ids))

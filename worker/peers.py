@@ -105,9 +105,7 @@ class HttpServerClient:
 
     async def secrets(self, attempt: AttemptId) -> FetchedSecrets:
         """The values of the secrets that the attempt's task names. Raises a HeadwayError."""
-        request = http_server_pb2.GetTaskSecretsRequest(
-            attempt=convert.attempt_to_pb(attempt), node_id=self._node_id
-        )
+        request = http_server_pb2.GetTaskSecretsRequest(attempt=convert.attempt_to_pb(attempt), node_id=self._node_id)
         reply = await self._peer.call(self._stub.GetTaskSecrets, request, deadline_s=_DEADLINE_S, idempotent=True)
         return FetchedSecrets({one.name: one.value for one in reply.secrets}, tuple(reply.missing))
 

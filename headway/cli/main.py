@@ -66,6 +66,7 @@ _COMMANDS = {
     "datasets": (".market.datasets", "datasets", "The data market: list, publish, share, remove."),
     "groups": (".market.groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".market.registry", "registry", "Credentials for image registries."),
+    "secrets": (".secrets", "secrets", "Secrets for your tasks: set, list, remove."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
     "completion": (".completion", "completion", "Print what a shell needs to complete commands and ids."),
     "help": (".completion", "help_", "Show the help of a command or a topic, such as `timeout`."),

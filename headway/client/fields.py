@@ -29,7 +29,7 @@ NULLABLE: Final = {
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run enabled
-        ended estimate_rough extension_pending final forced gpus_simulated has_bash has_shell held
+        ended estimate_rough extension_pending file_only final forced gpus_simulated has_bash has_shell held
         may_change may_use_high_priority may_use_image_user more overdue pinned public ready sick
         simulated started_itself""",
     "text": """reason admission architecture basis by closed code configured_discipline configured_policy created_by
@@ -41,7 +41,7 @@ FIRM: Final = {
         slug source state tag target task timeout token unit user username uuid version word working_dir""",
     "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files generation gid
         gpus
-        id incarnation index jobs kept_days line live_attempts log_bytes lost max_bytes max_files samples
+        id incarnation index jobs kept_days line live_attempts log_bytes lost most max_bytes max_files samples
         memory_bytes number of_runs offset pid pinned place position promised queued_count retries
         rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes
         stdout_bytes stored succeeded task_count tasks tasks_changed tasks_offset timed_out total
@@ -57,7 +57,7 @@ FIRM: Final = {
         images linked_uuids live_jobs members missing notices order sentences tasks users waits_for warnings""",
     "numbers": "at max mean offsets",
     "rows": """attempts columns conditions datasets decisions edges entries events extensions gpus groups history images
-        items jobs layers missing nodes points processes registries rows running sessions snapshots started
+        items jobs layers missing nodes points processes registries rows running secrets sessions snapshots started
         starts tags tasks timeouts tokens uploads used_by users versions waits""",
 }
 # May be text, a list or an object.

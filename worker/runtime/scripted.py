@@ -45,7 +45,7 @@ from ..ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at, made_up_counters, ordered_at
+from .scripted_plan import SAID_BY_SECRETS, Script, ScriptedRun, ScriptedStop, ends_at, made_up_counters, ordered_at
 from .setup import RuntimeParts, RuntimeSetup
 
 log = get_logger(__name__)
@@ -198,7 +198,7 @@ class ScriptedRuntime:
         self._secrets.pop(attempt, None)
 
     def _secret_variables(self, order: StartOrder) -> dict[str, str]:
-        """Files are nowhere, as no program runs that could read them.
+        """What a program would print of them; no program runs that could read the others.
 
         Raises EngineUnavailable: they were not given.
         """
@@ -206,7 +206,9 @@ class ScriptedRuntime:
         if len(places) != len(values):
             raise EngineUnavailable("The task's secrets have not come.")
         given = zip(places, values, strict=True)
-        return {place.name: value.decode(errors="surrogateescape") for place, value in given if not place.is_file}
+        return {
+            place.name: value.decode(errors="surrogateescape") for place, value in given if place.name in SAID_BY_SECRETS
+        }
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         live = self._live.get(attempt)

@@ -170,7 +170,7 @@ def test_a_hundred_secrets_come_in_their_order(launch: Runs):
 
 @pytest.mark.root  # to read the memory of a process that allows it to nobody
 def test_the_launcher_keeps_nothing_of_it_in_its_memory(launch: Runs):
-    """A program that broke out of its user would look there. Its own memory has the value, and it is another process."""
+    """A program that broke out of its user would look there. Only its own memory has the value."""
     box = launch.prepare(["/bin/sleep", "60"], secrets=(SecretPlace("TOKEN"),))
     with giving(box, packed(TOKEN)):
         run = launch.launch(box)

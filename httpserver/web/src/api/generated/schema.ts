@@ -1514,6 +1514,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Secrets
+         * @description One's own secrets, without their values.
+         */
+        get: operations["list_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Secret
+         * @description Stores a value, encrypted, in place of the one before. Tasks that start from now on get it.
+         */
+        put: operations["put_secret"];
+        post?: never;
+        /**
+         * Delete Secret
+         * @description Forgets a secret. Tasks that name it and have not started fail at their start.
+         */
+        delete: operations["delete_secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -2303,7 +2347,7 @@ export interface components {
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "secret_missing" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -3199,6 +3243,24 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Secrets
+             * @description your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file `/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts; default: none
+             * @example [
+             *       "HF_TOKEN",
+             *       {
+             *         "env": "WANDB_API_KEY",
+             *         "name": "WANDB"
+             *       },
+             *       {
+             *         "file": "id_rsa",
+             *         "name": "KEY"
+             *       }
+             *     ]
+             */
+            secrets?: (string | {
+                [key: string]: string;
+            })[];
+            /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
              */
@@ -3344,6 +3406,24 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * Secrets
+             * @description your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file `/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts; default: none
+             * @example [
+             *       "HF_TOKEN",
+             *       {
+             *         "env": "WANDB_API_KEY",
+             *         "name": "WANDB"
+             *       },
+             *       {
+             *         "file": "id_rsa",
+             *         "name": "KEY"
+             *       }
+             *     ]
+             */
+            secrets?: (string | {
+                [key: string]: string;
+            })[];
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
@@ -4631,6 +4711,55 @@ export interface components {
             discipline?: string | null;
         };
         /**
+         * Secret
+         * @description That a value is stored; it is never shown.
+         */
+        Secret: {
+            /** Name */
+            name: string;
+            /**
+             * Size Bytes
+             * @description of the value
+             */
+            size_bytes: number;
+            /**
+             * File Only
+             * @description the value has a NUL byte, which no environment variable can have
+             */
+            file_only: boolean;
+            /** Changed At */
+            changed_at: number;
+        };
+        /**
+         * SecretEncoding
+         * @description How ``value`` says bytes.
+         * @enum {string}
+         */
+        SecretEncoding: "text" | "base64";
+        /** SecretList */
+        SecretList: {
+            /**
+             * Secrets
+             * @description by name
+             */
+            secrets: components["schemas"]["Secret"][];
+            /**
+             * Most
+             * @description so many an account may have
+             */
+            most: number;
+        };
+        /** SecretValueIn */
+        SecretValueIn: {
+            /**
+             * Value
+             * @description up to 64 KiB, once it is decoded
+             */
+            value: string;
+            /** @default text */
+            encoding: components["schemas"]["SecretEncoding"];
+        };
+        /**
          * Session
          * @description The token is the same value as the cookie's; send it as ``Authorization: Bearer``.
          */
@@ -4828,6 +4957,13 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /**
+             * Secrets
+             * @description your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file `/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts
+             */
+            secrets: (string | {
+                [key: string]: string;
+            })[];
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there
@@ -9199,6 +9335,101 @@ export interface operations {
             path: {
                 /** @description host of the registry, with the port if any; docker.io for Docker Hub */
                 host: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description letters, digits and `_`, as of an environment variable */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretValueIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secret"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description letters, digits and `_`, as of an environment variable */
+                name: string;
             };
             cookie?: never;
         };
