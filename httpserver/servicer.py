@@ -64,7 +64,7 @@ class HttpServerService(HttpServerServicer):
 
     async def GetTaskSecrets(self, request: hs.GetTaskSecretsRequest, context: Any) -> hs.GetTaskSecretsReply:
         attempt = convert.attempt_id(request.attempt)
-        values, missing = await self._secrets.of_attempt(attempt, request.node_id)
+        values, missing = await self._secrets.of_attempt(attempt, request.node_id, request.names)
         found = [hs.SecretValue(name=name, value=value) for name, value in values.items()]
         return hs.GetTaskSecretsReply(secrets=found, missing=missing)
 

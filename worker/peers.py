@@ -23,6 +23,7 @@ from .node.heartbeat import HeartbeatAnswer
 from .ports import RegistryCredentials, RuntimeRefused
 
 _DEADLINE_S = 15.0
+_SECRETS_AT_ONCE = 20  # so many of the largest fit into a message
 
 
 class TaskManagerClient:
@@ -103,11 +104,24 @@ class HttpServerClient:
             ) from error
         return RegistryCredentials(reply.username, reply.password) if reply.username else None
 
-    async def secrets(self, attempt: AttemptId) -> FetchedSecrets:
-        """The values of the secrets that the attempt's task names. Raises a HeadwayError."""
-        request = http_server_pb2.GetTaskSecretsRequest(attempt=convert.attempt_to_pb(attempt), node_id=self._node_id)
-        reply = await self._peer.call(self._stub.GetTaskSecrets, request, deadline_s=_DEADLINE_S, idempotent=True)
-        return FetchedSecrets({one.name: one.value for one in reply.secrets}, tuple(reply.missing))
+    async def secrets(self, attempt: AttemptId, names: Sequence[str]) -> FetchedSecrets:
+        """The values of some secrets that the attempt's task names. Raises a HeadwayError."""
+        values: dict[str, bytes] = {}
+        missing: list[str] = []
+        for start in range(0, len(names), _SECRETS_AT_ONCE):
+            reply = await self._some_secrets(attempt, names[start : start + _SECRETS_AT_ONCE])
+            values.update({one.name: one.value for one in reply.secrets})
+            missing += reply.missing
+        return FetchedSecrets(values, tuple(missing))
+
+    async def _some_secrets(self, attempt: AttemptId, names: Sequence[str]) -> http_server_pb2.GetTaskSecretsReply:
+        request = http_server_pb2.GetTaskSecretsRequest(
+            attempt=convert.attempt_to_pb(attempt), node_id=self._node_id, names=names
+        )
+        reply: http_server_pb2.GetTaskSecretsReply = await self._peer.call(
+            self._stub.GetTaskSecrets, request, deadline_s=_DEADLINE_S, idempotent=True
+        )
+        return reply
 
 
 def registry_of(image: str) -> str:

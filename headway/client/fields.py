@@ -57,11 +57,11 @@ FIRM: Final = {
         images linked_uuids live_jobs members missing notices order sentences tasks users waits_for warnings""",
     "numbers": "at max mean offsets",
     "rows": """attempts columns conditions datasets decisions edges entries events extensions gpus groups history images
-        items jobs layers missing nodes points processes registries rows running secrets sessions snapshots started
+        items jobs layers missing nodes points processes registries rows running sessions snapshots started
         starts tags tasks timeouts tokens uploads used_by users versions waits""",
 }
 # May be text, a list or an object.
-ANY: Final = "command gpu_model needs"
+ANY: Final = "command gpu_model needs secrets"
 
 
 def _by_name() -> dict[str, frozenset[str]]:

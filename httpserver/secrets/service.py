@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import Connection
 
 from headway.clock import Clock
-from headway.errors import HeadwayError, NotFound, TooMany
+from headway.errors import HeadwayError, InvalidInput, NotFound, TooMany
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.store.database import Database
@@ -22,6 +22,7 @@ log = get_logger(__name__)
 
 MOST_SECRETS = 100  # of an account
 MOST_BYTES = 64 * 1024  # of a value
+_MOST_AT_ONCE = 20  # more may not fit into one message
 
 
 class Secrets:
@@ -108,16 +109,23 @@ class Secrets:
 
     # -- of a task --------------------------------------------------------------------------------
 
-    async def of_attempt(self, attempt: AttemptId, node_id: str) -> tuple[Mapping[str, bytes], Sequence[str]]:
+    async def of_attempt(
+        self, attempt: AttemptId, node_id: str, names: Collection[str]
+    ) -> tuple[Mapping[str, bytes], Sequence[str]]:
         """The values for an attempt that is about to start on this node, and the names that its owner has none of.
 
         Raises:
+            InvalidInput: its task names no such secret, or too many are asked for at once.
             Fenced: it is not about to start there.
             SecretsUnusable: they can't be read.
             Unavailable: TaskManager is away.
         """
+        if len(names) > _MOST_AT_ONCE:
+            raise InvalidInput(f"{len(names)} secrets are asked for at once; {_MOST_AT_ONCE} are allowed.")
         found = await self._attempts.find(attempt, node_id)
-        return await self._values(found.owner, found.secrets, attempt)
+        if not set(names) <= set(found.secrets):
+            raise InvalidInput(f"The task of {attempt} does not name all of these secrets.")
+        return await self._values(found.owner, names, attempt)
 
     async def _values(
         self, owner: str, names: Collection[str], attempt: AttemptId

@@ -1,4 +1,4 @@
-"""Secrets over all five services: what a task is given, what nobody else sees, and services that are killed meanwhile."""
+"""Secrets over all five services: what a task is given, what nobody else sees, services that are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ def new_value() -> bytes:
 def stored(client: Client, name: str, value: bytes) -> bytes:
     OwnAccount(client).set_secret(name, value)
     return value
+
+
+def waits_for_secrets(cluster: Cluster, job: str) -> None:
+    def waits() -> bool:
+        return any("waits_for_secrets" in line and job in line for line in cluster.log("n1").splitlines())
+
+    soon(waits, within_s=30, every_s=0.1, what="the worker waits for the secrets of the second task")
 
 
 def ended(client: Client, *tasks: dict[str, Any]) -> dict[str, Any]:
@@ -86,12 +93,12 @@ def test_the_value_at_the_start_counts_and_a_removed_one_ends_the_task(cluster: 
     task = scripted_task("later", secrets=[{"name": "CHANGES", "env": OUTPUT}], retries=2)
     job = client.submit(a_job(scripted_task("first", run_s=600), {**task, "needs": {"first": "any"}}))["id"]
     newer = stored(client, "CHANGES", b"newer")
-    client.cancel(job, task="first")
+    client.ask("POST", f"/jobs/{job}/tasks/first/cancel")
     done = client.wait(job, timeout_s=60, poll_s=0.1)
     assert client.log(job, "later") == newer, done
     job = client.submit(a_job(scripted_task("first", run_s=600), {**task, "needs": {"first": "any"}}))["id"]
     OwnAccount(client).remove_secret("CHANGES")
-    client.cancel(job, task="first")
+    client.ask("POST", f"/jobs/{job}/tasks/first/cancel")
     later = next(one for one in client.wait(job, timeout_s=60, poll_s=0.1)["tasks"] if one["name"] == "later")
     assert (later["state"], later["reason"]["word"], later["attempt"]) == ("FAILED", "secret_missing", 1)
     assert "`CHANGES`" in later["reason"]["sentence"]
@@ -111,7 +118,7 @@ def test_the_same_job_file_by_somebody_else_means_that_ones_own_secrets(cluster:
     # An admin who runs bob's job again runs it as bob, with what bob has.
     stored(bob, "SHARED_NAME", b"of bob, newer")
     failing = ended(bob, scripted_task("a", exit_code=1, secrets=[{"name": "SHARED_NAME", "env": OUTPUT}]))
-    cluster.client.retry(failing["id"])
+    cluster.client.ask("POST", f"/jobs/{failing['id']}/retry")
     again = cluster.client.wait(failing["id"], timeout_s=60, poll_s=0.1)
     assert bob.log(failing["id"], "a") == b"of bob, newer", again
 
@@ -122,7 +129,7 @@ def test_an_httpserver_that_is_away_at_the_start_is_waited_for(cluster: Cluster)
     task = {**scripted_task("second", secrets=[{"name": "LATE", "env": OUTPUT}]), "needs": ["first"]}
     job = client.submit(a_job(scripted_task("first", run_s=3), task))["id"]
     cluster.kill9("httpserver")
-    soon(lambda: "second" in cluster.log("n1"), within_s=30, every_s=0.1, what="the worker has the second task")
+    waits_for_secrets(cluster, job)
     cluster.start("httpserver")
     cluster.wait_ready()
     assert [one["state"] for one in client.wait(job, timeout_s=60, poll_s=0.1)["tasks"]] == ["SUCCEEDED"] * 2
@@ -136,8 +143,7 @@ def test_a_worker_that_is_killed_between_fetch_and_start_fetches_anew(cluster: C
     task = {**scripted_task("second", secrets=[{"name": "KILLED", "env": OUTPUT}]), "needs": ["first"]}
     job = client.submit(a_job(scripted_task("first", run_s=3), task))["id"]
     cluster.kill9("httpserver")
-    soon(lambda: f"{job}" in cluster.log("n1"), within_s=30, every_s=0.1, what="the worker has the job")
-    soon(lambda: "second" in cluster.log("n1"), within_s=30, every_s=0.1, what="the worker has the second task")
+    waits_for_secrets(cluster, job)
     cluster.restart("n1")
     cluster.start("httpserver")
     cluster.wait_ready()

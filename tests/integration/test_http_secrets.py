@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from cryptography.fernet import Fernet
 
-from headway.errors import Fenced, HeadwayError, NotFound, Unavailable
+from headway.errors import Fenced, HeadwayError, InvalidInput, NotFound, Unavailable
 from headway.rpc.channel import Peer
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import http_server_pb2 as hs
@@ -41,13 +41,13 @@ def raw(value: bytes) -> dict[str, str]:
     return {"value": base64.b64encode(value).decode(), "encoding": "base64"}
 
 
-async def ask(rig: Rig, node: str = "n1", *, number: int = 1, task: str = "t") -> hs.GetTaskSecretsReply:
+async def ask(rig: Rig, *names: str, node: str = "n1", number: int = 1, task: str = "t") -> hs.GetTaskSecretsReply:
     peer = Peer("HttpServer", rig.config.httpserver.grpc_bind, token=TOKEN)
     stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
     attempt = common.Attempt(task=common.Task(job_id="j1", name=task), number=number)
     try:
         reply: hs.GetTaskSecretsReply = await peer.call(
-            stub.GetTaskSecrets, hs.GetTaskSecretsRequest(attempt=attempt, node_id=node), deadline_s=5
+            stub.GetTaskSecrets, hs.GetTaskSecretsRequest(attempt=attempt, node_id=node, names=names), deadline_s=5
         )
         return reply
     finally:
@@ -160,17 +160,20 @@ async def test_only_the_node_that_starts_an_attempt_gets_its_secrets(rig: Rig):
     await fay.put("/secrets/UNUSED", json=text("x"))
     await gus.put("/secrets/A", json=text("of gus"))
     starts(rig, "A", "GONE", owner="fay")
-    reply = await ask(rig)
+    reply = await ask(rig, "A", "GONE")
     assert ({one.name: one.value for one in reply.secrets}, list(reply.missing)) == ({"A": value}, ["GONE"])
     await fay.put("/secrets/A", json=text("newer"))
-    assert [one.value for one in (await ask(rig)).secrets] == [b"newer"], "the value at the start counts"
+    assert [one.value for one in (await ask(rig, "A")).secrets] == [b"newer"], "the value at the start counts"
+    for names in (["UNUSED"], ["A", "UNUSED"], ["A"] * 21):
+        with pytest.raises(InvalidInput):
+            await ask(rig, *names)
     for node in ("n2", ""):
         with pytest.raises(Fenced):
-            await ask(rig, node)
+            await ask(rig, "A", node=node)
     with pytest.raises(NotFound):
-        await ask(rig, number=2)
+        await ask(rig, "A", number=2)
     with pytest.raises(HeadwayError):
-        await ask(rig, number=0)
+        await ask(rig, "A", number=0)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ async def test_an_attempt_that_has_begun_or_ended_gets_none(rig: Rig, state: str
     await (await rig.client("fay")).put("/secrets/A", json=text("x"))
     starts(rig, "A", owner="fay", state=state)
     with pytest.raises(Fenced):
-        await ask(rig)
+        await ask(rig, "A")
 
 
 async def test_without_taskmanager_nobody_gets_any(rig: Rig):
@@ -189,7 +192,7 @@ async def test_without_taskmanager_nobody_gets_any(rig: Rig):
     rig.tasks.away = True
     try:
         with pytest.raises(Unavailable):
-            await ask(rig)
+            await ask(rig, "A")
     finally:
         rig.tasks.away = False
 
@@ -206,7 +209,7 @@ async def test_a_row_that_was_copied_to_another_account_is_not_opened(rig: Rig):
         await db.write(lambda conn, a=account, f=facts, s=sealed: store.put(conn, a, f, s, 100))
         starts(rig, name, owner=account)
         with pytest.raises(HeadwayError, match="belongs elsewhere"):
-            await ask(rig)
+            await ask(rig, name)
 
 
 async def test_the_secrets_of_an_account_go_with_it(rig: Rig):
@@ -231,7 +234,7 @@ async def test_a_new_key_on_top_encrypts_all_anew_and_a_lost_one_is_told(
     key.write_bytes(key.read_bytes().splitlines()[0] + b"\n")
     async with a_rig(tmp_path) as rig:
         starts(rig, "A", owner="ann")
-        assert [one.value for one in (await ask(rig)).secrets] == [b"value"]
+        assert [one.value for one in (await ask(rig, "A")).secrets] == [b"value"]
     newer = key.read_bytes()
     key.write_bytes(old)
     async with a_rig(tmp_path) as rig:
@@ -239,20 +242,20 @@ async def test_a_new_key_on_top_encrypts_all_anew_and_a_lost_one_is_told(
         assert [record for record in caplog.records if record.getMessage() == "secrets.unreadable"]
         starts(rig, "A", owner="ann")
         with pytest.raises(HeadwayError, match="put that key back"):
-            await ask(rig)
+            await ask(rig, "A")
     key.unlink()
     async with a_rig(tmp_path) as rig:
         assert not key.exists(), "a missing key must not be made anew while something is stored"
         starts(rig, "A", owner="ann")
         with pytest.raises(HeadwayError, match="is gone"):
-            await ask(rig)
+            await ask(rig, "A")
         with pytest.raises(SecretsUnusable):
             await rig.parts.secrets.put("ann", "B", b"x")
     key.write_bytes(newer)
     key.chmod(0o600)
     async with a_rig(tmp_path) as rig:
         starts(rig, "A", owner="ann")
-        assert [one.value for one in (await ask(rig)).secrets] == [b"value"]
+        assert [one.value for one in (await ask(rig, "A")).secrets] == [b"value"]
 
 
 async def test_secrets_stand_in_what_a_job_says_by_their_names_alone(rig: Rig):

@@ -285,8 +285,13 @@ class TaskExecutor:
         """To the runtime, as they are now. Raises RuntimeRefused."""
         context, attempt, uses = self._context, self.record.attempt, self.launch.spec.secrets
         if uses:
+
+            def waits(why: str) -> None:
+                self._log_line(f"It waits for its secrets: {why}")
+                log.warning("attempt.waits_for_secrets", attempt=str(attempt), reason=why)
+
             values = await task_secrets.fetch(
-                context.secrets, attempt, uses, context.clock, limit_s=context.limits.secrets_s
+                context.secrets, attempt, uses, context.clock, limit_s=context.limits.secrets_s, on_wait=waits
             )
             await context.runtime.give_secrets(attempt, values)
 

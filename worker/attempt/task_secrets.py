@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,15 +28,15 @@ class FetchedSecrets:
 class SecretSource(Protocol):
     """Where values come from: ``peers.HttpServerClient``."""
 
-    async def secrets(self, attempt: AttemptId) -> FetchedSecrets:
-        """The values as they are now. Raises a HeadwayError: Unavailable may pass."""
+    async def secrets(self, attempt: AttemptId, names: Sequence[str]) -> FetchedSecrets:
+        """The values of these as they are now. Raises a HeadwayError: Unavailable may pass."""
         ...
 
 
 class NoSecrets:
     """For a Worker that nobody gives secrets."""
 
-    async def secrets(self, attempt: AttemptId) -> FetchedSecrets:
+    async def secrets(self, attempt: AttemptId, names: Sequence[str]) -> FetchedSecrets:
         raise Unavailable("This worker has no service to ask.")
 
 
@@ -61,23 +61,33 @@ def values_for(uses: Sequence[SecretUse], found: FetchedSecrets) -> tuple[bytes,
 
 
 async def fetch(
-    source: SecretSource, attempt: AttemptId, uses: Sequence[SecretUse], clock: Clock, *, limit_s: float
+    source: SecretSource,
+    attempt: AttemptId,
+    uses: Sequence[SecretUse],
+    clock: Clock,
+    *,
+    limit_s: float,
+    on_wait: Callable[[str], None],
 ) -> tuple[bytes, ...]:
-    """One value for each use. HttpServer may be away for a while.
+    """One value for each use. HttpServer may be away for a while: ``on_wait`` is told why, once.
 
     Raises:
         RuntimeRefused: SECRET_MISSING, or START_FAILED past ``limit_s`` (seconds) or where the answer is no.
     """
-    until, pauses = clock.monotonic() + limit_s, Backoff(0.2, 5.0)
+    names = list(dict.fromkeys(use.name for use in uses))
+    until, pauses, told = clock.monotonic() + limit_s, Backoff(0.2, 5.0), False
     while True:
         try:
-            return values_for(uses, await source.secrets(attempt))
+            return values_for(uses, await source.secrets(attempt, names))
         except RuntimeRefused:
             raise
         except Unavailable as error:
             if clock.monotonic() >= until:
                 text = f"Its secrets could not be fetched within {format_duration(limit_s)}: {error.message}"
                 raise RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True) from error
+            if not told:
+                told = True
+                on_wait(error.message)
         except HeadwayError as error:
             text = f"Its secrets were not given to this machine: {error.message}"
             raise RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True) from error

@@ -207,7 +207,9 @@ class ScriptedRuntime:
             raise EngineUnavailable("The task's secrets have not come.")
         given = zip(places, values, strict=True)
         return {
-            place.name: value.decode(errors="surrogateescape") for place, value in given if place.name in SAID_BY_SECRETS
+            place.name: value.decode(errors="surrogateescape")
+            for place, value in given
+            if place.name in SAID_BY_SECRETS
         }
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:

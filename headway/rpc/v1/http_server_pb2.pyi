@@ -130,12 +130,14 @@ class GetRegistryAuthReply(_message.Message):
     def __init__(self, username: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class GetTaskSecretsRequest(_message.Message):
-    __slots__ = ("attempt", "node_id")
+    __slots__ = ("attempt", "node_id", "names")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     node_id: str
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ...) -> None: ...
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetTaskSecretsReply(_message.Message):
     __slots__ = ("secrets", "missing")
