@@ -54,7 +54,7 @@ def judged(reply: tm.LocateAttemptReply, attempt: AttemptId, node_id: str) -> St
     """
     view = reply.attempt
     if not attempt.number or view.attempt.number != attempt.number or not view.owner:
-        raise Fenced(f"TaskManager does not know the attempt {attempt} as one that starts.")
+        raise Fenced(f"The scheduler does not know the attempt {attempt} as one that starts.")
     if not node_id or view.node_id != node_id:
         raise Fenced(f"The attempt {attempt} does not run on {node_id[:64] or 'a node without a name'}.")
     if view.state not in BEFORE_ITS_PROGRAM:
