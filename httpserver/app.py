@@ -30,6 +30,7 @@ from .auth import operator
 from .auth.accounts import Accounts
 from .auth.groups import Groups
 from .auth.model import Account
+from .auth.vault import Vault
 from .cluster.queue_and_nodes import QueueAndNodes
 from .cluster.trust import Trust
 from .cluster.usage import UsageReports
@@ -66,10 +67,11 @@ from .peers.node_rights import NodeRights
 from .readiness import Readiness
 from .registries.hosts import RegistryHosts
 from .registries.service import Registries
-from .registries.vault import Vault
 from .samples.following import SampleFollowing
 from .samples.gathering import SamplePlaces
 from .samples.service import Samples
+from .secrets.attempts import StartingAttempts
+from .secrets.service import Secrets
 from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
 from .tables import timer_table
@@ -134,7 +136,13 @@ async def build(
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=token, numbers=metrics.rpc)
     servicer = HttpServerService(
-        accounts, parts.pinning, parts.registries, parts.job_folders, parts.job_events, NodeRights(services)
+        accounts,
+        parts.pinning,
+        parts.registries,
+        parts.secrets,
+        parts.job_folders,
+        parts.job_events,
+        NodeRights(services),
     )
     add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
@@ -247,7 +255,11 @@ def assemble(
     hosts = RegistryHosts(
         asks=settings.ask_registries, allowed=settings.registries, insecure=settings.insecure_registries
     )
-    registries = Registries(db, clock, Vault(settings.secret_key_file), hosts)
+    vault = Vault(settings.secret_key_file)
+    secrets = Secrets(db, clock, vault, StartingAttempts(services))
+    accounts.when_removed(secrets.drop_account)
+    service.side_task("secrets", secrets.run)
+    registries = Registries(db, clock, vault, hosts)
     accounts.when_removed(registries.drop_account)
     service.on_start(registries.load)
     service.on_stop(registries.close)
@@ -258,6 +270,7 @@ def assemble(
         market=market,
         datasets=datasets,
         code=code,
+        secrets=secrets,
     )
 
     reader = AttemptLogReader(services, StoredLogs(layout, clock), clock)
@@ -298,6 +311,7 @@ def assemble(
         uploads=uploads,
         usage=UsageReports(services, accounts, groups, clock),
         registries=registries,
+        secrets=secrets,
         pinning=pinning,
         hub=hub,
         readiness=Readiness(service.health, services, mount, lambda: mount_rights.sentence),

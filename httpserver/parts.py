@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .registries.service import Registries
     from .samples.following import SampleFollowing
     from .samples.service import Samples
+    from .secrets.service import Secrets
     from .settings import Settings
     from .uploads.service import Uploads
     from .uses.service import Uses
@@ -76,6 +77,7 @@ class Parts:
     uploads: Uploads
     usage: UsageReports
     registries: Registries
+    secrets: Secrets
     pinning: Pinning
     hub: PageEventHub
     readiness: Readiness

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from headway.errors import NotFound
+from headway.rpc import convert
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
+from headway.trust.caller import require_node
 
 from .auth.accounts import Accounts
 from .auth.views import account_to_pb
@@ -15,6 +17,7 @@ from .logs.job_folders import JobFolders
 from .needs.pinning import Pinning
 from .peers.node_rights import NodeRights
 from .registries.service import Registries
+from .secrets.service import Secrets
 
 
 class HttpServerService(HttpServerServicer):
@@ -25,6 +28,7 @@ class HttpServerService(HttpServerServicer):
         accounts: Accounts,
         pinning: Pinning,
         registries: Registries,
+        secrets: Secrets,
         folders: JobFolders,
         job_events: JobEventLog,
         node_rights: NodeRights,
@@ -32,6 +36,7 @@ class HttpServerService(HttpServerServicer):
         self._accounts = accounts
         self._pinning = pinning
         self._registries = registries
+        self._secrets = secrets
         self._folders = folders
         self._job_events = job_events
         self._node_rights = node_rights
@@ -61,6 +66,14 @@ class HttpServerService(HttpServerServicer):
         if login is None:
             return hs.GetRegistryAuthReply()
         return hs.GetRegistryAuthReply(username=login.username, password=login.password)
+
+    async def GetTaskSecrets(self, request: hs.GetTaskSecretsRequest, context: Any) -> hs.GetTaskSecretsReply:
+        attempt = convert.attempt_id(request.attempt)
+        require_node(request.node_id)
+        await self._node_rights.require_attempt(attempt)
+        values, missing = await self._secrets.of_attempt(attempt, request.node_id, request.names)
+        found = [hs.SecretValue(name=name, value=value) for name, value in values.items()]
+        return hs.GetTaskSecretsReply(secrets=found, missing=missing)
 
     async def RemoveJobFolders(self, request: hs.RemoveJobFoldersRequest, context: Any) -> hs.RemoveJobFoldersReply:
         return hs.RemoveJobFoldersReply(gone=await self._folders.remove(request.job_ids))

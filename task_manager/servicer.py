@@ -120,7 +120,9 @@ class TaskManagerService(TaskManagerServicer):
         return await self._queries.explain(convert.task_id(request.task))
 
     async def LocateAttempt(self, request: pb.LocateAttemptRequest, context: Any) -> pb.LocateAttemptReply:
-        return await self._queries.locate(convert.task_id(request.task), request.number)
+        return await self._queries.locate(
+            convert.task_id(request.task), request.number, with_secrets=request.with_secrets
+        )
 
     async def WatchAttempts(self, request: pb.WatchAttemptsRequest, context: Any) -> AsyncIterator[pb.AttemptChanges]:
         async with contextlib.aclosing(self._hub.watch(every_s=_CHANGES_EVERY_S)) as changes:

@@ -295,6 +295,12 @@ def wanted_image(enqueue: bytes) -> ForecastImage | None:
     return ForecastImage(spec.image, spec.image_digest, source, message.owner.name)
 
 
+def secrets_of(enqueue: bytes) -> list[str]:
+    """Names of the secrets that a task (a serialised EnqueueTask) is given."""
+    spec = task_manager_pb2.EnqueueTask.FromString(enqueue).spec
+    return list(dict.fromkeys(use.name for use in spec.secrets))
+
+
 def prepare_request(images: Iterable[ForecastImage]) -> worker_pb2.PrepareImagesRequest:
     request = worker_pb2.PrepareImagesRequest()
     for image in images:

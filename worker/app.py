@@ -205,12 +205,13 @@ async def build(
         executors = controller.using_resources()
         return [name for one in executors for name in (one.launch.image.key, one.record.image_id) if name]
 
+    of_accounts = HttpServerClient(http_server, node_id=node_id)
     images = ImageManager(
         node_id=node_id,
         runtime=runtime,
         journal=store.images,
         market=MountedMarketArchives(Layout(cluster.mount), cluster.name, mounted),
-        credentials=HttpServerClient(http_server).credentials,
+        credentials=of_accounts.credentials,
         disk=lambda: disks.of(runtime.data_folders()),
         needed=needed_images,
         clock=clock,
@@ -239,6 +240,7 @@ async def build(
         ),
         sampler=sampler,
         on_engine_trouble=engine.suspect,
+        secrets=of_accounts,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
     gpu_parts = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)

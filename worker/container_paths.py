@@ -7,3 +7,4 @@ DATASETS_DIR = "/root/datasets"
 CODE_DIR = "/root/code"
 HOME = "/root"
 MPS_PIPE = "/tmp/nvidia-mps"  # where NVIDIA's libraries look for MPS, if nothing else is said
+SECRETS_DIR = "/run/secrets"

@@ -17,11 +17,13 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
+from .attempt.task_secrets import FetchedSecrets
 from .model import AttemptRecord, LaunchAttempt, WantedImage
 from .node.heartbeat import HeartbeatAnswer
 from .ports import RegistryCredentials, RuntimeRefused
 
 _DEADLINE_S = 15.0
+_SECRETS_AT_ONCE = 20  # so many of the largest fit into a message
 
 
 class TaskManagerClient:
@@ -80,10 +82,11 @@ class TaskManagerClient:
 
 
 class HttpServerClient:
-    """Credentials for registries, from HttpServer."""
+    """Credentials for registries, and secrets of tasks."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, *, node_id: str = "") -> None:
         self._peer = peer
+        self._node_id = node_id
         self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
 
     async def credentials(self, wanted: WantedImage) -> RegistryCredentials | None:
@@ -100,6 +103,25 @@ class HttpServerClient:
                 elsewhere=True,
             ) from error
         return RegistryCredentials(reply.username, reply.password) if reply.username else None
+
+    async def secrets(self, attempt: AttemptId, names: Sequence[str]) -> FetchedSecrets:
+        """The values of some secrets that the attempt's task names. Raises a HeadwayError."""
+        values: dict[str, bytes] = {}
+        missing: list[str] = []
+        for start in range(0, len(names), _SECRETS_AT_ONCE):
+            reply = await self._some_secrets(attempt, names[start : start + _SECRETS_AT_ONCE])
+            values.update({one.name: one.value for one in reply.secrets})
+            missing += reply.missing
+        return FetchedSecrets(values, tuple(missing))
+
+    async def _some_secrets(self, attempt: AttemptId, names: Sequence[str]) -> http_server_pb2.GetTaskSecretsReply:
+        request = http_server_pb2.GetTaskSecretsRequest(
+            attempt=convert.attempt_to_pb(attempt), node_id=self._node_id, names=names
+        )
+        reply: http_server_pb2.GetTaskSecretsReply = await self._peer.call(
+            self._stub.GetTaskSecrets, request, deadline_s=_DEADLINE_S, idempotent=True
+        )
+        return reply
 
 
 def registry_of(image: str) -> str:

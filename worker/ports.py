@@ -348,6 +348,18 @@ class Runtime(Protocol):
         """
         ...
 
+    async def give_secrets(self, attempt: AttemptId, values: Sequence[bytes]) -> None:
+        """The values for the places in the attempt's ``LaunchSpec.secrets``, in that order.
+
+        It comes before ``start``, and again after a restart of the Worker while the program has not begun. The values
+        are kept in memory alone: in no file of this machine, no option of the engine, no log. Raises OSError.
+        """
+        ...
+
+    def forget_secrets(self, attempt: AttemptId) -> None:
+        """The program has begun, or never will. Safe twice, and for attempts without secrets."""
+        ...
+
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         """What the launcher has written. The engine is not asked. A broken record counts as none."""
         ...

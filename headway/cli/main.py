@@ -69,6 +69,7 @@ _COMMANDS = {
     "datasets": (".market.datasets", "datasets", "The data market: list, publish, share, remove."),
     "groups": (".market.groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".market.registry", "registry", "Credentials for image registries."),
+    "secrets": (".secrets", "secrets", "Secrets for your tasks: set, list, remove."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
     "backup": ("..backup.command", "backup", "Copy the managers' state into one archive."),
     "restore": ("..backup.command", "restore_command", "Bring the state in a backup back."),

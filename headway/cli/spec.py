@@ -56,6 +56,8 @@ def _facts(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "limits",
         f"timeout {spec['timeout']}, grace {spec['grace']}, log {spec['log_limit']} ({spec['log_limit_action']})",
     )
+    if spec["secrets"]:
+        yield "secrets", ", ".join(map(_secret, spec["secrets"]))
     if spec["ulimits"]:
         yield "ulimits", ", ".join(f"{name}={_limit(value)}" for name, value in spec["ulimits"].items())
     yield "retries", str(spec["retries"])
@@ -68,6 +70,12 @@ def _facts(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "output_path", spec["output_path"]
     yield "network", spec["network"]
     yield "user", spec["user"]
+
+
+def _secret(use: Any) -> str:
+    if isinstance(use, str):
+        return use
+    return f"{use['name']} as {'/run/secrets/' + use['file'] if use.get('file') else use.get('env', '')}"
 
 
 def _limit(value: Any) -> str:

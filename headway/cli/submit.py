@@ -279,6 +279,8 @@ def _as_json(row: TaskField, option: Option, value: Any) -> Any:
         return dict(_pair(option, pair) for pair in value)
     if row.key == "ulimits":
         return {name: _ulimit(limit) for name, limit in (_pair(option, pair) for pair in value)}
+    if row.key == "secrets":
+        return [_secret(text) for text in value]
     if option.many:
         return list(value)
     if row.value in (int, float):
@@ -288,6 +290,15 @@ def _as_json(row: TaskField, option: Option, value: Any) -> Any:
             example = "2" if row.value is int else "2 or 0.5"
             raise click.BadParameter(f"{option.flag} is a number such as {example}, not {value!r}") from None
     return value
+
+
+def _secret(text: str) -> Any:
+    """``HF_TOKEN``, ``WANDB=WANDB_API_KEY``, or ``KEY=/run/secrets/id_rsa``."""
+    name, equals, place = text.partition("=")
+    if not equals:
+        return name
+    folder, _, file = place.rpartition("/")
+    return {"name": name, "file": file} if folder == "/run/secrets" else {"name": name, "env": place}
 
 
 def _ulimit(text: str) -> Any:

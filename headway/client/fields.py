@@ -32,7 +32,7 @@ FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run
         enabled ended estimate_rough extension_pending final forced gpus_simulated has_bash has_shell
         held may_change may_use_high_priority may_use_image_user more overdue pinned public ready sick
-        simulated started_itself return_when_back shared""",
+        simulated started_itself return_when_back shared file_only""",
     "text": """reason admission architecture basis by ca certificate closed code configured_discipline
         configured_policy created_by cuda_version cursor description detail digest discipline
         driver_version encoded engine_version entrypoint failure fault full_name gpu_memory gpu_passing
@@ -48,7 +48,7 @@ FIRM: Final = {
         promised queued_count retries rows_in_all running_matching shm_bytes size size_bytes started
         started_in_all stderr_bytes stdout_bytes stored succeeded task_count tasks tasks_changed
         tasks_offset timed_out total total_matching total_running total_waiting uid unmeasured
-        used_bytes version attempts_at_start attempts_left total_stranded share_bytes""",
+        used_bytes version attempts_at_start attempts_left total_stranded share_bytes most""",
     "number": """asked at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before
         ends_by_at expires_at from_at made_at valid_from_at gpu_hours idle_s keep_s measured_s
         memory_gib_hours modified_at placed_at pushed_at registered_at seconds seen_at share since_at

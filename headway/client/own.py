@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from .http import Client
@@ -31,6 +32,20 @@ class OwnAccount:
 
     def delete_token(self, id: str) -> None:
         self._client.ask("DELETE", f"/tokens/{path_part(id, 'token')}")
+
+    def secrets(self) -> list[dict[str, Any]]:
+        """The secrets, without their values."""
+        return list(self._client.ask("GET", "/secrets").rows("secrets"))
+
+    def set_secret(self, name: str, value: bytes) -> dict[str, Any]:
+        """Stores a value in place of the one before; it is never answered again."""
+        body = {"value": base64.b64encode(value).decode(), "encoding": "base64"}
+        stored: dict[str, Any] = self._client.ask("PUT", f"/secrets/{path_part(name, 'secret')}", json=body)
+        return stored
+
+    def remove_secret(self, name: str) -> None:
+        """Tasks that name it and have not started fail at their start."""
+        self._client.ask("DELETE", f"/secrets/{path_part(name, 'secret')}")
 
     def sessions(self) -> list[dict[str, Any]]:
         """The sessions; ``current`` marks the one that asks."""

@@ -164,8 +164,8 @@ class HttpServerSection(Section):
     )
     secret_key_file: FilePath = Field(
         default="",
-        description="the key that stored passwords of registries are encrypted with, made at the first start; by "
-        "default `registry-key` in `cluster.state_dir`. One key a line: the first encrypts, all decrypt",
+        description="the key that stored passwords of registries and secrets of tasks are encrypted with, made at the "
+        "first start; default: `registry-key` in `cluster.state_dir`. One key a line: the first encrypts, all decrypt",
     )
     ask_registries: bool = Field(
         default=True, description="whether registries are asked at submit which digest an image's name means"

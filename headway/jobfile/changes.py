@@ -24,7 +24,7 @@ from headway.jobfile.table import TaskField
 _OF_THE_JOB: Final = ("name", "priority")
 _NUMBERS: Final = (int, float)
 _MAPPINGS: Final = ("env", "ulimits")
-_COLLECTIONS: Final = ("command", "datasets", "env", "gpu_model", "needs", "ulimits")
+_COLLECTIONS: Final = ("command", "datasets", "env", "gpu_model", "needs", "secrets", "ulimits")
 # A list or mapping in a few dozen characters: an option of a command line is no place for more.
 _MOST_VALUES, _MOST_CHARS = 10_000, 1_000_000
 _ROWS: Final[dict[str, TaskField]] = {row.key: row for row in (*RESOURCES.rows, *TASK.rows)}

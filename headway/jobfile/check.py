@@ -12,6 +12,7 @@ from typing import Any, Final
 from headway.jobfile import fields
 from headway.jobfile.hints import nearest
 from headway.jobfile.report import Report
+from headway.jobfile.secrets import SecretUse
 from headway.jobfile.source import Path, Problems, Source, printable, quoted
 from headway.jobfile.spec import TASK, JobSpec, Need, NeedOn, Priority, ResourceSpec, TaskSpec
 from headway.jobfile.table import Table
@@ -173,6 +174,7 @@ class Checker:
             self._gpu_share(own, defaults, resources, values, path, where)
         self._shared_memory(own, defaults, resources, path, where)
         env = {**defaults.env, **own.env} if own.env else defaults.env
+        self._variables_once(values.get("secrets", ()), env, path, where)
         self._count_text(where, path, command, env)
         if self._report or name is None:
             return None
@@ -184,6 +186,16 @@ class Checker:
             **values,
         )
         return task
+
+    def _variables_once(self, uses: Iterable[SecretUse], env: dict[str, str], path: Path, where: str) -> None:
+        """A variable that is a secret has one value."""
+        for use in uses:
+            if use.env in env:
+                self._report.add(
+                    (*path, "secrets"),
+                    f"{where}: env and secrets both give {quoted(use.env)}; remove one of them",
+                    of_key=True,
+                )
 
     def _alone(self, own: Fields, defaults: Fields, resources: dict[str, Any], path: Path, where: str) -> None:
         """Resources of the task's own that say nothing, as what they are about is not asked for."""

@@ -48,7 +48,7 @@ def _field(key: str, value: Any, indent: str) -> list[str]:
             return _literal(key, value, indent)
         return [f"{indent}{key}: {_scalar(value)}"]
     if isinstance(value, list):
-        words = [_scalar(word, in_flow=True) for word in value]
+        words = [_inner(word) for word in value]
         line = f"{indent}{key}: [{', '.join(words)}]"
         if len(line) <= _WIDTH:
             return [line]

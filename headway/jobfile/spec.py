@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headway.jobfile import fields
+from headway.jobfile import secrets as of_secrets
 from headway.jobfile.resources import DEFAULT_RESOURCES, RESOURCES, ResourceSpec
+from headway.jobfile.secrets import SecretUse
 from headway.jobfile.table import Form, Option, row, table_of
 from headway.jobfile.ulimits import Ulimit, as_json
 from headway.jobfile.words import Entrypoint, LogLimitAction, NeedOn, Network, Priority, RunAs, Shell
@@ -31,6 +33,7 @@ __all__ = [
     "Priority",
     "ResourceSpec",
     "RunAs",
+    "SecretUse",
     "Shell",
     "TaskSpec",
     "Ulimit",
@@ -141,6 +144,25 @@ class TaskSpec:
             write=dict,
             foreign=("environment", "envs", "variables", "env_vars"),
             option=Option("--env", "May be given several times.", many=True, metavar="NAME=VALUE"),
+        ),
+    )
+    secrets: tuple[SecretUse, ...] = field(  # no variable and no file twice; in the order written
+        default=(),
+        metadata=row(
+            "secrets",
+            "your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of "
+            "that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file "
+            "`/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts",
+            list[str | dict[str, str]],
+            write=of_secrets.as_json,
+            examples=(["HF_TOKEN", {"name": "WANDB", "env": "WANDB_API_KEY"}, {"name": "KEY", "file": "id_rsa"}],),
+            foreign=("secret",),
+            option=Option(
+                "--secret",
+                "A secret of yours as an environment variable, or as a file of /run/secrets.",
+                many=True,
+                metavar="NAME[=ENV|=/run/secrets/FILE]",
+            ),
         ),
     )
     working_dir: str | None = field(

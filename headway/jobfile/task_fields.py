@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headway.jobfile import fields, ulimits
+from headway.jobfile import fields, secrets, ulimits
 from headway.jobfile.report import Report
 from headway.jobfile.source import Ambiguous, Path, printable, quoted
 from headway.jobfile.spec import RESOURCES, TASK
@@ -51,6 +51,8 @@ def read_fields(report: Report, raw: dict[str, Any], path: Path, where: str, tab
             _datasets(report, value, (*path, "datasets"), where, out)
         elif key == "ulimits":
             _ulimits(report, value, (*path, "ulimits"), where, out)
+        elif key == "secrets":
+            _secrets(report, value, (*path, "secrets"), where, out)
     return out
 
 
@@ -207,3 +209,51 @@ def _ulimits(report: Report, raw: Any, at: Path, where: str, out: Fields) -> Non
         out.bad.add("ulimits")
     else:
         out.values["ulimits"] = ulimits.merged((), found)
+
+
+def _secrets(report: Report, raw: Any, at: Path, where: str, out: Fields) -> None:
+    if raw is None:
+        return
+    if not isinstance(raw, list | tuple):
+        hint = f"secrets: [{printable(raw, 63)}]" if isinstance(raw, str) else "secrets: [HF_TOKEN]"
+        report.wrong_kind(at, f"{where}: secrets", raw, f"a list of names: {hint}")
+        out.bad.add("secrets")
+        return
+    before = report.total
+    found: dict[tuple[str, str], secrets.SecretUse] = {}
+    for index, item in enumerate(raw):
+        here: Path = (*at, index)
+        use = _secret(report, item, here, where)
+        if use is None:
+            continue
+        if (use.env, use.file) in found:
+            report.add(here, f"{where}: two secrets would be {quoted(use.place)}; give one of them another place")
+        found[use.env, use.file] = use
+    if len(raw) > secrets.MAX_SECRETS:
+        report.add(at, f"{where}: secrets has {len(raw)} entries; {secrets.MAX_SECRETS} are allowed")
+    if report.total > before:
+        out.bad.add("secrets")
+    else:
+        out.values["secrets"] = tuple(found.values())
+
+
+def _secret(report: Report, raw: Any, at: Path, where: str) -> secrets.SecretUse | None:
+    label = f"{where}: secret"
+    if not isinstance(raw, dict):
+        name = report.attempt(secrets.secret_name, raw, at, label)
+        env = None if name is None else report.attempt(secrets.variable_name, name, at, label)
+        return None if name is None or env is None else secrets.SecretUse(name, env=env)
+    report.keys(raw, at, secrets.PARTS, label)
+    if "name" not in raw:
+        report.add(at, f"{label} has no name; write for instance {{name: WANDB, env: WANDB_API_KEY}}")
+        return None
+    name = report.attempt(secrets.secret_name, raw["name"], (*at, "name"), label)
+    if "env" in raw and "file" in raw:
+        report.add(at, f"{label}: env and file are two places; list the secret twice, once with each")
+        return None
+    if "file" in raw:
+        file = report.attempt(secrets.file_name, raw["file"], (*at, "file"), f"{label}: file")
+        return None if name is None or file is None else secrets.SecretUse(name, file=file)
+    key = "env" if "env" in raw else "name"
+    env = None if name is None else report.attempt(secrets.variable_name, raw[key], (*at, key), f"{label}: env")
+    return None if name is None or env is None else secrets.SecretUse(name, env=env)

@@ -152,6 +152,16 @@ class EndWord(StrEnum):
             advice="The image lacks this program; check the command and PATH.",
         ),
     )
+    SECRET_MISSING = (
+        "secret_missing",
+        EndFacts(
+            of_spec=True,
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            detail="A secret that it asks for is not there, or can't be given as it asks.",
+            advice="`headway secrets list` shows yours; `headway secrets set NAME` stores one.",
+        ),
+    )
     START_FAILED = (
         "start_failed",
         EndFacts(

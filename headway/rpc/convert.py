@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .. import errors, fingerprint
 from ..errors import InvalidInput
 from ..ids import AttemptId, JobId, TaskId
-from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Network, Priority, ResourceSpec, TaskSpec, Ulimit
+from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Network, Priority, ResourceSpec, SecretUse, TaskSpec, Ulimit
 from ..model.reasons import EndReason, EndWord, WaitReason, WaitWord
 from ..safe_text import valid_text
 from .columns import columns
@@ -112,6 +112,14 @@ def ulimits_to_pb(values: Iterable[Ulimit]) -> list[pb.Ulimit]:
     return [pb.Ulimit(name=one.name, soft=one.soft, hard=one.hard) for one in values]
 
 
+def secrets(messages: Iterable[pb.SecretUse]) -> tuple[SecretUse, ...]:
+    return tuple(SecretUse(m.name, m.env, m.file) for m in messages)
+
+
+def secrets_to_pb(values: Iterable[SecretUse]) -> list[pb.SecretUse]:
+    return [pb.SecretUse(name=one.name, env=one.env, file=one.file) for one in values]
+
+
 def task_spec(message: pb.TaskSpec) -> TaskSpec:
     """The spec of one task; the pinned image digest, which is no part of a job file, stays in the message."""
     values = _TASK.from_wire(message)
@@ -127,6 +135,7 @@ def task_spec(message: pb.TaskSpec) -> TaskSpec:
         resources=resources(message.resources),
         network=_network(message),
         ulimits=ulimits(message.ulimits),
+        secrets=secrets(message.secrets),
         **values,
     )
 
@@ -140,6 +149,7 @@ def task_spec_to_pb(spec: TaskSpec, image_digest: str = "") -> pb.TaskSpec:
         network=spec.network is not Network.NONE,
         job_network=spec.network is Network.JOB,
         ulimits=ulimits_to_pb(spec.ulimits),
+        secrets=secrets_to_pb(spec.secrets),
         **_TASK.to_wire(spec),
     )
     if isinstance(spec.command, str):

@@ -20,6 +20,7 @@ CALLERS: Mapping[str, frozenset[Role]] = {
     "HttpServer/ResolveUser": _JOBS | _TASKS,
     "HttpServer/ResolveImage": _JOBS | _TASKS,
     "HttpServer/GetRegistryAuth": _WORKERS,
+    "HttpServer/GetTaskSecrets": _WORKERS,
     "HttpServer/RemoveJobFolders": _JOBS,
     "HttpServer/ApplyJobEvents": _JOBS,
     "JobManager/SubmitJob": _PAGE,

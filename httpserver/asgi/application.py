@@ -30,6 +30,7 @@ from ..api import (
     logs,
     registries,
     samples,
+    secrets,
     session,
     trash,
     trust,
@@ -74,7 +75,7 @@ def routes(parts: Parts | None) -> FastAPI:
     # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
         session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, job_events, users,
-        registries, usage, samples, gpu_holds, trust,
+        registries, secrets, usage, samples, gpu_holds, trust,
     ):  # fmt: skip
         app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)

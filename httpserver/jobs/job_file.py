@@ -94,6 +94,8 @@ def _accepted(spec: JobSpec) -> ExaminedJobFile:
             images=tuple(dict.fromkeys(task.image for task in spec.tasks)),
             datasets=tuple(dict.fromkeys(name for task in spec.tasks for name in task.datasets)),
             code=tuple(dict.fromkeys(task.code for task in spec.tasks if task.code)),
+            secrets=tuple(dict.fromkeys(use.name for task in spec.tasks for use in task.secrets)),
+            secret_variables=tuple(dict.fromkeys(use.name for task in spec.tasks for use in task.secrets if use.env)),
         ),
     )
 
@@ -155,6 +157,7 @@ def _of_unknown(spec: JobSpec, unknown: Iterable[UnknownName], code: str) -> lis
     for index, task in enumerate(spec.tasks):
         places = [("image", task.image, f"/tasks/{index}/image")]
         places += [("datasets", name, f"/tasks/{index}/datasets/{at}") for at, name in enumerate(task.datasets)]
+        places += [("secrets", use.name, f"/tasks/{index}/secrets/{at}") for at, use in enumerate(task.secrets)]
         if task.code:
             places.append(("code", task.code, f"/tasks/{index}/code"))
         for kind, word, pointer in places:

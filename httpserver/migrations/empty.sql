@@ -1,4 +1,4 @@
--- Revision 0009, written by scripts/render_tables.
+-- Revision 0010, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -310,4 +310,15 @@ CREATE TABLE timer_clock (
 	PRIMARY KEY (id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0009');
+CREATE TABLE secrets (
+	account VARCHAR(32) NOT NULL,
+	name VARCHAR(128) NOT NULL,
+	sealed TEXT NOT NULL,
+	size_bytes INTEGER NOT NULL,
+	has_nul BOOLEAN NOT NULL,
+	changed_at FLOAT NOT NULL,
+	PRIMARY KEY (account, name),
+	FOREIGN KEY(account) REFERENCES accounts (name) ON DELETE CASCADE
+);
+
+INSERT INTO alembic_version (version_num) VALUES ('0010');

@@ -1,4 +1,4 @@
-"""The names of images, datasets and code in a job. Pure."""
+"""The names of images, datasets, code and secrets in a job. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ class JobNames:
     images: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    secret_variables: tuple[str, ...] = ()  # those of them that are wanted as environment variables
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
     """One name that means nothing, wherever in the job it stands. ``message`` is a sentence."""
 
-    field: Literal["image", "datasets", "code"]
+    field: Literal["image", "datasets", "code", "secrets"]
     word: str
     message: str
     suggestion: str = ""

@@ -1,4 +1,4 @@
-"""What the names in a job mean at the moment of its submit: images, datasets, code.
+"""What the names in a job mean at the moment of its submit: images, datasets, code, secrets.
 
 An image's name is looked up in the image market, then on the nodes' engines, then in the registry that it names. All
 attempts of the task run the digest that was found, whatever becomes of the name. If nobody knows the digest, the name
@@ -25,11 +25,13 @@ from ..registries.failure import RegistryFailure
 from ..registries.manifests import ImageFacts
 from ..registries.names import ImageName
 from ..registries.service import ResolvedRegistryImage as OfRegistry
+from ..secrets.store import SecretFacts
 from ..text import near_names
 from ..text.near_names import Hint
 from ..uses.service import Ref
 from .engine_images import EngineImages, ImageOnEngines
 from .job_names import JobNames, UnknownName
+from .secret_names import unfit_secrets
 
 T = TypeVar("T")
 
@@ -51,6 +53,13 @@ class RegistryResolver(Protocol):
         self, account: str, names: Iterable[ImageName], architectures: Sequence[str]
     ) -> Mapping[ImageName, OfRegistry | RegistryFailure]:
         """All names at once, in bounded time; never raises for what a registry does."""
+
+
+class SecretFinder(Protocol):
+    """Implemented by ``secrets.service.Secrets``."""
+
+    async def of(self, account: str) -> Sequence[SecretFacts]:
+        """What may be shown of an account's secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,7 @@ class Pinning:
         market: ImageFinder | None = None,
         datasets: DatasetFinder | None = None,
         code: CodeFinder | None = None,
+        secrets: SecretFinder | None = None,
     ) -> None:
         self._nodes = nodes
         self._registries = registries
@@ -131,6 +141,7 @@ class Pinning:
         self._market = market
         self._datasets = datasets
         self._code = code
+        self._secrets = secrets
 
     async def pin(self, account: Account, wanted: JobNames) -> Pins:
         """Everything at once; each distinct name is looked up once.
@@ -138,12 +149,13 @@ class Pinning:
         Raises:
             MountUnavailable: nobody knows whether a dataset or code is there.
         """
-        (images, unknown_images), (datasets, unknown_datasets), unknown_code = await asyncio.gather(
+        (images, unknown_images), (datasets, unknown_datasets), unknown_code, unknown_secrets = await asyncio.gather(
             self._pin_images(account, wanted.images),
             self._pin_datasets(account, wanted.datasets),
             self._look_for_code(account, wanted.code),
+            self._look_for_secrets(account, wanted),
         )
-        return Pins(images, datasets, (*unknown_images, *unknown_datasets, *unknown_code))
+        return Pins(images, datasets, (*unknown_images, *unknown_datasets, *unknown_code, *unknown_secrets))
 
     async def image(self, account: Account | None, name: str) -> tuple[ImagePin, UnknownName | None]:
         """One image; an account that is None has nothing of its own."""
@@ -255,6 +267,12 @@ class Pinning:
             for digest, there in zip(wanted, found, strict=True)
             if not there
         ]
+
+    async def _look_for_secrets(self, account: Account, wanted: JobNames) -> list[UnknownName]:
+        """Only that they are there: the value that counts is the one at the start."""
+        if self._secrets is None or not wanted.secrets:
+            return []
+        return unfit_secrets(await self._secrets.of(account.name), wanted)
 
 
 def must_ask(found: ImageOnEngines) -> bool:

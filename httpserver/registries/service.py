@@ -14,6 +14,7 @@ from headway.logs import get_logger
 from headway.store.database import Database
 from headway.turns import Turns
 
+from ..auth.vault import SecretsUnusable, Vault
 from . import store
 from .client import Login, RegistryClient
 from .failure import FailureKind, RegistryFailure
@@ -21,7 +22,6 @@ from .hosts import RegistryHosts
 from .manifests import ImageFacts
 from .names import ImageName, registry_host
 from .store import StoredLogin
-from .vault import SecretsUnusable, Vault
 
 log = get_logger(__name__)
 
@@ -52,6 +52,7 @@ class Registries:
         self._db = db
         self._clock = clock
         self._vault = vault
+        vault.used_by(store.has_any)
         self._hosts = hosts
         self._client = RegistryClient(hosts)
         self._failed: dict[str, tuple[float, RegistryFailure]] = {}
@@ -65,11 +66,11 @@ class Registries:
     async def load(self) -> None:
         """Opens the vault, says what is wrong with it, and writes anew what an older key wrote."""
         await self._hosts.tls()  # takes a moment that no submit should wait for
-        rows = await self._db.read(store.of)
-        await asyncio.to_thread(self._vault.open, stored=bool(rows))
+        await self._vault.ready(self._db)
         if self._vault.problem:
             log.error("registries.key_unusable", reason=self._vault.problem)
             return
+        rows = await self._db.read(store.of)
         lost = 0
         for row in rows:
             try:

@@ -53,6 +53,11 @@ def of(conn: Connection, account: str = "") -> Sequence[StoredLogin]:
     return [StoredLogin(**row._mapping) for row in conn.execute(found)]
 
 
+def has_any(conn: Connection) -> bool:
+    """Whether anybody has stored one."""
+    return conn.execute(select(table.c.account).limit(1)).first() is not None
+
+
 def rewrite(conn: Connection, old: StoredLogin, password: str) -> None:
     """The same password under another key, unless it was changed meanwhile."""
     same = (table.c.account == old.account) & (table.c.registry == old.registry) & (table.c.password == old.password)

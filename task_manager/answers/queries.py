@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Any
 
 from headway.errors import InvalidInput, NotFound
@@ -150,8 +150,10 @@ class QueueQueries:
                 return
             after = (found[-1].id.task.name, found[-1].id.number)
 
-    async def locate(self, task_id: TaskId, number: int) -> task_manager_pb2.LocateAttemptReply:
-        """One attempt and where its live log is.
+    async def locate(
+        self, task_id: TaskId, number: int, *, with_secrets: bool = False
+    ) -> task_manager_pb2.LocateAttemptReply:
+        """One attempt and where its live log is; wanted, the names of the secrets of its task too.
 
         Raises:
             NotFound: there is no such attempt (yet).
@@ -160,7 +162,13 @@ class QueueQueries:
         if attempt is None:
             which = f"attempt {number}" if number else "attempt yet"
             raise NotFound(f"Task {task_id} has no {which}.")
-        return task_manager_pb2.LocateAttemptReply(attempt=self.view(attempt), worker_address=self._address(attempt))
+        secrets: Sequence[str] = ()
+        if with_secrets:
+            specs = await self._db.read(lambda conn: queue_store.load_specs(conn, [task_id]))
+            secrets = wire.secrets_of(specs[task_id]) if task_id in specs else ()
+        return task_manager_pb2.LocateAttemptReply(
+            attempt=self.view(attempt), worker_address=self._address(attempt), secrets=secrets
+        )
 
     def _entries(self, state: EngineState) -> QueueEntries:
         settings, reading = self._engine.settings, self._engine.read_clocks()

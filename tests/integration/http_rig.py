@@ -57,6 +57,7 @@ class FakeAttempts(FakeTaskManager):
         super().__init__()
         self.attempts: dict[tuple[str, str, int], tm.AttemptView] = {}
         self.worker_address = ""
+        self.secrets: tuple[str, ...] = ()  # that each task names
         self.entries: list[tm.QueueEntry] = []
         self.changes: asyncio.Queue[tm.AttemptChanges] = asyncio.Queue()
         self.lost: list[str] = []
@@ -120,7 +121,8 @@ class FakeAttempts(FakeTaskManager):
         view = self.attempts.get((request.task.job_id, request.task.name, number))
         if view is None:
             raise NotFound("There is no such attempt.")
-        return tm.LocateAttemptReply(attempt=view, worker_address=self.worker_address)
+        secrets = self.secrets if request.with_secrets else ()
+        return tm.LocateAttemptReply(attempt=view, worker_address=self.worker_address, secrets=secrets)
 
     async def GetQueue(self, request: tm.GetQueueRequest, context: Any) -> tm.GetQueueReply:
         self._away()

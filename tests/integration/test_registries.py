@@ -16,6 +16,7 @@ from sqlalchemy import insert
 
 from headway.store import Database
 from httpserver.auth.tables import accounts
+from httpserver.auth.vault import Vault
 from httpserver.registries import hosts as hosts_module
 from httpserver.registries.client import Login, RegistryClient
 from httpserver.registries.failure import FailureKind, RegistryFailure
@@ -23,7 +24,6 @@ from httpserver.registries.hosts import RegistryHosts
 from httpserver.registries.manifests import MANIFEST_TYPES, ImageFacts
 from httpserver.registries.names import ImageName, parse
 from httpserver.registries.service import Registries, ResolvedRegistryImage
-from httpserver.registries.vault import Vault
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.web_servers import Asked, WebServer, a_web_server, answer

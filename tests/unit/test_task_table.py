@@ -73,8 +73,8 @@ def test_every_field_has_a_row_and_every_consumer_knows_it(table: Table) -> None
     message: Any = pb.TaskSpec if table is TASK else pb.Resources
     model: Any = JobFileTask if table is TASK else JobFileResources
     # What other code reads and sends, as it is more than a value.
-    own_reading = {"name", "needs", "command", "env", "datasets", "resources", "gpu_model", "ulimits"}
-    own_sending = {"needs", "command", "env", "network", "resources", "ulimits"}
+    own_reading = {"name", "needs", "command", "env", "datasets", "resources", "gpu_model", "secrets", "ulimits"}
+    own_sending = {"needs", "command", "env", "network", "resources", "secrets", "ulimits"}
     for one in table.rows:
         assert one.about
         assert (one.read is None) == (one.key in own_reading), one.key

@@ -20,6 +20,7 @@ from ..store import WorkerStore
 from .late_reporter import LateReporter
 from .leases import Lease
 from .reporter import AttemptReporter
+from .task_secrets import NoSecrets, SecretSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class ExecutorLimits:
     """How long the Worker waits for each step, in seconds."""
 
     pull_s: float = 1_500.0  # fetch of an image
+    secrets_s: float = 300.0  # for HttpServer to answer with the task's secrets
     create_s: float = 300.0  # the engine's part of a start, with repeated calls
     exec_s: float = 60.0  # from the container's start to the user's process
     slack_s: float = 15.0  # the launcher may need so long past timeout and grace before the Worker kills
@@ -100,3 +102,4 @@ class ExecutorContext:
     on_engine_trouble: Callable[[], None] = lambda: None
     gpus: AttemptGpusWatch = field(default_factory=NoGpusWatch)
     mps_pipe: Path | None = None  # the folder of MPS's daemon, for tasks with a share of a GPU; None: they use none
+    secrets: SecretSource = field(default_factory=NoSecrets)

@@ -6,9 +6,9 @@ from headway.archive import places
 from headway.errors import InvalidInput
 from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
-from ..box import LaunchSpec, container_command, new_place
+from ..box import LaunchSpec, SecretPlace, container_command, new_place
 from ..box import LogLimitAction as BoxLogLimitAction
-from ..container_paths import CODE_DIR, DATASETS_DIR, HOME, NFS_DIR
+from ..container_paths import CODE_DIR, DATASETS_DIR, HOME, NFS_DIR, SECRETS_DIR
 from ..model import LaunchAttempt, LocalHold
 from ..ports import LocalImage, StartOrder
 from .environment import hold_facts, task_environment
@@ -55,9 +55,11 @@ def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:
 
 
 def mount_points(launch: LaunchAttempt) -> tuple[str, ...]:
-    """Where its container has the home, datasets and code."""
+    """Where its container has the home, datasets, code and secret files."""
     datasets = (f"{DATASETS_DIR}/{name}" for name in dataset_versions(launch))
-    return (NFS_DIR, *datasets, *((CODE_DIR,) if launch.spec.code else ()))
+    code = (CODE_DIR,) if launch.spec.code else ()
+    files = (SECRETS_DIR,) if any(use.file for use in launch.spec.secrets) else ()
+    return (NFS_DIR, *datasets, *code, *files)
 
 
 def problem_of_image(image: LocalImage) -> str:
@@ -86,9 +88,12 @@ def launch_spec(
     args = argv(launch, image, place=place)
     if not args:
         raise InvalidInput("neither the task nor the image's ENTRYPOINT names a program to run")
+    env = task_environment(launch, image, now=now, place=place, mps=mps)
+    for use in spec.secrets:
+        env.pop(use.env, None)  # the image's; the launcher sets this one
     return LaunchSpec(
         args=args,
-        env=task_environment(launch, image, now=now, place=place, mps=mps),
+        env=env,
         workdir=working_dir(launch, image),
         user=f"{owner.uid}:{owner.gid}" if as_account else (image.user or "0:0"),
         timeout_ms=max(1, round(spec.timeout_s * 1000)),
@@ -106,6 +111,7 @@ def launch_spec(
         home=HOME,
         place=place,
         mounts=mount_points(launch),
+        secrets=tuple(SecretPlace(use.file or use.env, is_file=bool(use.file)) for use in spec.secrets),
     )
 
 

@@ -25,7 +25,7 @@ from ..alarms import Alarm
 from ..box import BoxStanding, EndRecord, StartedRecord, StopWord
 from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt, LocalHold
 from ..ports import AttemptProgress, ContainerFacts, ContainerState, LocalImage, RuntimeRefused, StartOrder
-from . import end_decision
+from . import end_decision, task_secrets
 from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
 from .end_decision import EndEvidence
@@ -67,6 +67,7 @@ class TaskExecutor:
         self._rebooted = False  # its box is of another boot
         self._notice = ""  # its owner was told last; in all reports, since a newer one replaces one that waits
         self._look_again = False  # soon, though nobody nudges
+        self._giving: asyncio.Task[None] | None = None  # of secrets, to a launcher of an earlier life
         self._alarm: Alarm | None = None
         self._container = AttemptContainer(context, record.attempt, self._changed, self._log_line)
         self._limit = TimeLimit(context, record, launch, self._log_line)
@@ -124,6 +125,7 @@ class TaskExecutor:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
                 decision, end = await self._after_crash(error)
             self._context.alarms.cancel(self._alarm)
+            self._forget_secrets()
             decision = await self._context.gpus.ended(record, self.launch, decision)
             await self._record_end(decision, end)
         await self._finish.clean_up()
@@ -167,7 +169,16 @@ class TaskExecutor:
                 return decision, None
         else:
             begin_copy(self._context, self.record)
-        return await self._watch()
+            if standing is BoxStanding.RUNS and self.launch.spec.secrets and not await self._has_begun():
+                self._giving = asyncio.create_task(self._give_secrets_again(), name="secrets")
+        try:
+            return await self._watch()
+        finally:
+            if self._giving is not None:
+                self._giving.cancel()
+
+    async def _has_begun(self) -> bool:
+        return (await self._context.runtime.progress(self.record.attempt)).started is not None
 
     # -- beginning ----------------------------------------------------------------------------------
 
@@ -234,6 +245,7 @@ class TaskExecutor:
         code = await context.mounted.code(launch.owner.name, spec.code) if spec.code else None
         await context.gpus.begins(record, launch)
         mps_pipe = context.mps_pipe if spec.resources.gpu_share_bytes else None
+        await self._give_secrets()
         # Last: what comes between it and the box could make it an old one.
         lease = await self._first_lease()
         now = context.clock.now()
@@ -270,6 +282,27 @@ class TaskExecutor:
         for note in facts.notes:
             self._log_line(note)
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
+
+    async def _give_secrets(self) -> None:
+        """To the runtime, as they are now. Raises RuntimeRefused."""
+        context, attempt, uses = self._context, self.record.attempt, self.launch.spec.secrets
+        if uses:
+
+            def waits(why: str) -> None:
+                self._log_line(f"It waits for its secrets: {why}")
+                log.warning("attempt.waits_for_secrets", attempt=str(attempt), reason=why)
+
+            values = await task_secrets.fetch(
+                context.secrets, attempt, uses, context.clock, limit_s=context.limits.secrets_s, on_wait=waits
+            )
+            await context.runtime.give_secrets(attempt, values)
+
+    async def _give_secrets_again(self) -> None:
+        """After a restart of the Worker its launcher may wait for them. It gives up by itself if they don't come."""
+        try:
+            await self._give_secrets()
+        except (RuntimeRefused, OSError) as error:
+            self._log_line(f"Its secrets could not be given again: {error}")
 
     async def _offer(self, local: LocalHold) -> None:
         """Nothing is fetched, and no container is made: a person's own process takes the GPUs."""
@@ -425,6 +458,7 @@ class TaskExecutor:
     def _started(self, started: StartedRecord) -> None:
         record, spec = self.record, self.launch.spec
         record.times = replace(record.times, process_started_at=started.wall_ns / _NS)
+        self._forget_secrets()
         self._log_line(
             f"Process started. Its timeout is {format_duration(spec.timeout_s)}, with {format_duration(spec.grace_s)} "
             "from TERM to KILL."
@@ -533,6 +567,12 @@ class TaskExecutor:
         )
 
     # -- helpers ------------------------------------------------------------------------------------
+
+    def _forget_secrets(self) -> None:
+        if self._giving is not None:
+            self._giving.cancel()
+        if self.launch.spec.secrets:
+            self._context.runtime.forget_secrets(self.record.attempt)
 
     def _log_line(self, text: str) -> None:
         self.record.platform_log += platform_log_line(self._context.clock.now(), text)

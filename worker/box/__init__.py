@@ -25,6 +25,7 @@ for each attempt, so no image can have anything there::
       stdout, stderr    raw spools
       index             when which bytes of a spool came
       end               launcher to Worker: how it ended; fsynced, written last
+      secrets           a socket, while a task's secrets wait for the launcher; no value is in a file
       launcher.log      messages of the launcher itself
 
 All functions here block on the local disk. Call them in a thread from asyncio code.
@@ -73,6 +74,7 @@ from .records import (
     IndexRecord,
     LaunchSpec,
     LogLimitAction,
+    SecretPlace,
     StartedRecord,
     StartStage,
     StopWord,
@@ -93,6 +95,7 @@ __all__ = [
     "IndexRecord",
     "LaunchSpec",
     "LogLimitAction",
+    "SecretPlace",
     "SpoolWriter",
     "StartStage",
     "StartedRecord",

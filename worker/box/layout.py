@@ -52,6 +52,7 @@ class Box:
     stderr: Path = field(init=False)
     index: Path = field(init=False)
     end: Path = field(init=False)
+    secrets: Path = field(init=False)
     launcher_log: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,6 +66,7 @@ class Box:
             "run": run,
             "ticket_taken": run / "ticket.taken",
             "ticket_withdrawn": run / "ticket.withdrawn",
+            "secrets": run / "secrets",
             "launcher_log": run / "launcher.log",
         }
         names = (

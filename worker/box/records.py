@@ -72,13 +72,22 @@ def new_place() -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretPlace:
+    """Where the program finds a secret: in the variable `name`, or in the file `name` of /run/secrets."""
+
+    name: str
+    is_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """What the launcher starts. `env` is the complete environment of the user's process.
 
     `user` is `uid:gid`, or the image's own USER (`name[:group]`, `uid[:gid]`), which is looked up in the container.
     `passwd_line` and `group_line` are appended to the container's files, unless those have a line of that id.
     `place` is where the container has the box; empty in a spec of an older Headway. `mounts` are folders that must be
-    mounts, reached without a link of the image.
+    mounts, reached without a link of the image. `secrets` are places for the values that the launcher is given through
+    a socket, in this order.
     """
 
     args: tuple[str, ...]
@@ -97,6 +106,7 @@ class LaunchSpec:
     home: str | None = None
     place: str = field(default_factory=new_place)
     mounts: tuple[str, ...] = ()
+    secrets: tuple[SecretPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import os
 
 from .files import decode_value, encode_value, open_regular, write_atomic
 from .layout import Box
-from .records import BoxError, LaunchSpec, LogLimitAction
+from .records import BoxError, LaunchSpec, LogLimitAction, SecretPlace
 
 
 def render_spec(spec: LaunchSpec) -> bytes:
@@ -31,6 +31,7 @@ def render_spec(spec: LaunchSpec) -> bytes:
         ("open_root", str(int(spec.open_root))),
         ("place", spec.place),
         *(("mount", path) for path in spec.mounts),
+        *(("secret_file" if one.is_file else "secret_env", one.name) for one in spec.secrets),
     ]
     optional = (("passwd_line", spec.passwd_line), ("group_line", spec.group_line), ("home", spec.home))
     lines += [(key, value) for key, value in optional if value is not None]
@@ -41,6 +42,7 @@ def parse_spec(data: bytes) -> LaunchSpec:
     """The spec in these bytes. Raises BoxError."""
     args: list[str] = []
     mounts: list[str] = []
+    secrets: list[SecretPlace] = []
     env: dict[str, str] = {}
     single: dict[str, str] = {}
     for line in data.splitlines():
@@ -55,6 +57,8 @@ def parse_spec(data: bytes) -> LaunchSpec:
             env[name] = text
         elif key == "mount":
             mounts.append(value)
+        elif key in ("secret_env", "secret_file"):
+            secrets.append(SecretPlace(value, is_file=key == "secret_file"))
         else:
             single[key] = value
     try:
@@ -75,6 +79,7 @@ def parse_spec(data: bytes) -> LaunchSpec:
             home=single.get("home"),
             place=single.get("place", ""),
             mounts=tuple(mounts),
+            secrets=tuple(secrets),
         )
     except (KeyError, ValueError) as error:
         raise BoxError(f"the spec is incomplete or wrong: {error}") from error

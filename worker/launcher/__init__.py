@@ -7,7 +7,7 @@ from pathlib import Path
 from headway.errors import HeadwayError
 
 # Launcher and Worker must agree on what ticket and lock of a box mean (docs/box.md): it stands in the binary.
-PROTOCOL = b"headway box protocol 3"
+PROTOCOL = b"headway box protocol 4"
 _BUILD = (
     "Install Headway again, or run `python worker/launcher/build.py` in a checkout (it needs the PyPI package ziglang)."
 )

@@ -24,7 +24,7 @@
 #define NOBODY ((uid_t)0xfffffffe)
 
 /* By this text in the binary a Worker sees that launcher and Worker keep to the same protocol of the box. */
-__attribute__((used)) static const char protocol[] = "headway box protocol 3";
+__attribute__((used)) static const char protocol[] = "headway box protocol 4";
 
 static ns_t clock_now(clockid_t clock)
 {
@@ -258,7 +258,8 @@ bool read_spec(const struct box *box, struct spec *spec, struct failure *failure
     spec->args = calloc(lines, sizeof *spec->args);
     spec->env = calloc(lines, sizeof *spec->env);
     spec->mounts = calloc(lines, sizeof *spec->mounts);
-    if (spec->args == NULL || spec->env == NULL || spec->mounts == NULL)
+    spec->secrets = calloc(lines, sizeof *spec->secrets);
+    if (spec->args == NULL || spec->env == NULL || spec->mounts == NULL || spec->secrets == NULL)
         return fail(failure, STAGE_SETUP, ENOMEM, "no memory for the spec");
     spec->workdir = "";
     spec->timeout = spec->grace = spec->lease_grace = -1;
@@ -284,7 +285,13 @@ bool read_spec(const struct box *box, struct spec *spec, struct failure *failure
             spec->env[envs++] = value;
         else if (strcmp(line, "mount") == 0)
             spec->mounts[mounts++] = value;
-        else if (strcmp(line, "workdir") == 0)
+        else if (strcmp(line, "secret_env") == 0)
+            spec->secrets[spec->secret_count++].name = value;
+        else if (strcmp(line, "secret_file") == 0) {
+            fine = *value != '\0' && *value != '.' && strchr(value, '/') == NULL;
+            spec->secrets[spec->secret_count].is_file = true;
+            spec->secrets[spec->secret_count++].name = value;
+        } else if (strcmp(line, "workdir") == 0)
             spec->workdir = value;
         else if (strcmp(line, "user") == 0)
             spec->user = value;

@@ -2,13 +2,14 @@
  *
  * It enforces the timeout, the grace and the lease without help from outside the container. It copies stdout
  * and stderr into spools on the local disk, and writes the end record before it ends. The binary is static and
- * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 3000 lines of C,
+ * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 3200 lines of C,
  * and 87 kB built for x86-64.
  *
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   proof.c      whether box and mounts are those that the Worker made
  *   container.c  /root, /tmp, passwd and group lines, the user, the working folder, the child up to its exec
+ *   secrets.c    the task's secrets: from the Worker through a socket, into the environment and into files in memory
  *   blame.c      which file of the image is at fault when that fails
  *   processes.c  who lives in the container, and what is known of them
  *   ending.c     who of them is told first that the end comes, and who next
@@ -69,9 +70,19 @@ struct box {
     int end; /* the end record's file, made at the start because the disk may be full later */
 };
 
+/* What the task is given of its owner's secrets. */
+struct secret {
+    const char *name; /* of the variable, or of the file in /run/secrets */
+    bool is_file;
+    char *value; /* of a variable: NAME=VALUE; NULL: not there */
+    size_t size;
+};
+
 struct spec {
     char **args;
-    char **env;
+    char **env; /* with room for the secrets that are variables */
+    struct secret *secrets;
+    size_t secret_count;
     char **mounts; /* folders that must be mounts */
     char *workdir;
     char *user;
@@ -166,6 +177,15 @@ void name_user(struct box *box, int root, const struct identity *identity);
 bool find_user(int root, const char *user, struct identity *identity, struct failure *failure);
 pid_t start_child(const struct spec *spec, const struct identity *identity, int out, int err, int *report,
                   struct failure *failure);
+
+/* --- secrets.c ------------------------------------------------------------------------------------ */
+
+/* Asks the Worker for all of them, once. False: it is not there, or has not given all, and none is kept. */
+bool take_secrets(const struct box *box, struct spec *spec);
+/* Puts them where the program finds them. To be called before the program is started, and once. */
+bool place_secrets(int root, struct spec *spec, const struct identity *identity, struct failure *failure);
+/* Overwrites them in this process. The environment of the spec is of no use after it. */
+void forget_secrets(struct spec *spec);
 
 /* --- blame.c -------------------------------------------------------------------------------------- */
 

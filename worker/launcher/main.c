@@ -26,6 +26,8 @@
 #define KILL_AGAIN (20 * MS)
 #define KILL_PATIENCE (30 * SECOND)          /* for a process that hangs in the kernel */
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk blocks the program so long, then output is dropped */
+#define SECRETS_PATIENCE (120 * SECOND)      /* the Worker may be restarted, and ask for them anew */
+#define SECRETS_AGAIN (20 * MS)
 #define DEADLINE_DRIFT (2 * SECOND)
 #define LEFT_NAMES 5
 #define FOREIGN_BOX 120 /* the exit code where something of the image is in the place of the box */
@@ -403,6 +405,28 @@ static void watch(struct launcher *l, const char *box_path)
         say(&l->box, "no file events (%s): orders are looked for every second", strerror(errno));
 }
 
+/* The Worker gives them once it has them. Orders count meanwhile. */
+static bool get_secrets(struct launcher *l)
+{
+    ns_t until = boot_now() + SECRETS_PATIENCE;
+
+    if (l->spec.secret_count == 0)
+        return true;
+    while (!take_secrets(&l->box, &l->spec)) {
+        ns_t now = boot_now();
+        if ((l->events >= 0 && hear_events(l)) || now >= l->orders_at)
+            take_orders(l, now);
+        hear_signals(l);
+        check_limits(l, now);
+        if (l->phase != STARTING)
+            return false;
+        if (now >= until)
+            return fail(&l->failure, STAGE_SETUP, ETIMEDOUT, "the Worker did not give the task's secrets");
+        nanosleep(&(struct timespec){.tv_nsec = SECRETS_AGAIN}, NULL);
+    }
+    return true;
+}
+
 static bool begin(struct launcher *l, int root)
 {
     struct identity identity;
@@ -433,6 +457,8 @@ static bool begin(struct launcher *l, int root)
         return false;
     if (l->is_init || getenv("HEADWAY_ROOT") != NULL)
         name_user(&l->box, root, &identity);
+    if (!get_secrets(l) || !place_secrets(root, &l->spec, &identity, &l->failure))
+        return false;
     if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0)
         close_to_root(&l->box);
     /* What came meanwhile: the lease may have passed while the image was prepared. */
@@ -446,6 +472,7 @@ static bool begin(struct launcher *l, int root)
         return false;
     }
     l->main_pid = start_child(&l->spec, &identity, child_ends[0], child_ends[1], &l->report, &l->failure);
+    forget_secrets(&l->spec);
     /* With the launcher's own copies open the pipes would never end. */
     close(child_ends[0]);
     close(child_ends[1]);

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from ..box import Box, BoxStanding, LaunchSpec, StopWord, Stream
 from ..machine.cgroups import ContainerGroup, Hierarchies, counters_of, group_of
 from ..model import attempt_of_folder
 from ..ports import AttemptProgress, ContainerCounters, StartOrder
+from .secret_offers import SecretOffers
 
 log = get_logger(__name__)
 
@@ -65,6 +66,7 @@ class BoxedRuntime:
         self._laying_out: dict[AttemptId, int | None] = {}  # the newest lease of boxes that are being made
         self._hierarchies: Hierarchies | None = None
         self._groups: dict[AttemptId, ContainerGroup] = {}
+        self._secrets = SecretOffers(self.box)
         self._looks: dict[AttemptId, int] = {}  # for a launcher's process, in vain
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
@@ -72,6 +74,7 @@ class BoxedRuntime:
 
     async def close(self) -> None:
         self._watch.close()
+        self._secrets.close()
         self._threads.shutdown(wait=False)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -101,6 +104,7 @@ class BoxedRuntime:
                 await self._in_thread(lambda newest=newest: boxes.write_lease(box, newest))  # type: ignore[misc]
         finally:
             self._laying_out.pop(attempt, None)
+        await self._secrets.listen(attempt)
         self.watch(attempt)
         return laid_out
 
@@ -131,6 +135,12 @@ class BoxedRuntime:
             with contextlib.suppress(OSError):
                 boxes.remove_tree(box.root)
             raise
+
+    async def give_secrets(self, attempt: AttemptId, values: Sequence[bytes]) -> None:
+        await self._secrets.give(attempt, values)
+
+    def forget_secrets(self, attempt: AttemptId) -> None:
+        self._secrets.forget(attempt)
 
     def watch(self, attempt: AttemptId) -> None:
         """Nudge when the attempt's launcher writes one of the watched files. Safe twice."""
@@ -231,6 +241,7 @@ class BoxedRuntime:
     async def remove_box(self, attempt: AttemptId) -> None:
         """Remove the box from the disk. Safe twice."""
         self.unwatch(attempt)
+        self._secrets.forget(attempt)
         self._groups.pop(attempt, None)
         self._looks.pop(attempt, None)
         folder = self._attempts_dir / attempt.folder

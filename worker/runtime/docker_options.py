@@ -12,7 +12,7 @@ from headway.jobfile import Network
 from headway.model.simulated_gpus import is_simulated
 
 from ..box import Box, container_attempt_dir, container_launcher
-from ..container_paths import CODE_DIR, DATASETS_DIR, MPS_PIPE, NFS_DIR
+from ..container_paths import CODE_DIR, DATASETS_DIR, MPS_PIPE, NFS_DIR, SECRETS_DIR
 from ..network.addresses import identity_of
 from ..ports import StartOrder
 from .gpu_ways import GivenGpus, by_request, engine_environment, without
@@ -26,6 +26,7 @@ _LAUNCHER_POWERS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "SETP
 # Docker's own default without MKNOD, whose device nodes would work outside of the container, and NET_RAW.
 _IMAGE_USER_POWERS = (*_LAUNCHER_POWERS, "FSETID", "SETFCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "AUDIT_WRITE")
 _OOM_SCORE = 300
+_SECRETS_BYTES = 16 << 20  # for the files of all of a task's secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,10 @@ def _mounts(order: StartOrder, box: Box, home: Mapping[str, Path]) -> list[dict[
         mounts.append(_bind(folder, f"{DATASETS_DIR}/{name}", read_only=True))
     if order.code is not None:
         mounts.append(_bind(home.get(CODE_DIR, order.code), CODE_DIR, read_only=True))
+    if any(secret.is_file for secret in order.spec.secrets):
+        # In memory: the launcher writes them there, and nothing of them reaches a disk.
+        options = {"SizeBytes": _SECRETS_BYTES, "Mode": 0o755}
+        mounts.append({"Type": "tmpfs", "Target": SECRETS_DIR, "TmpfsOptions": options})
     return mounts
 
 

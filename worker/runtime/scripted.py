@@ -45,7 +45,7 @@ from ..ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at, made_up_counters, ordered_at
+from .scripted_plan import SAID_BY_SECRETS, Script, ScriptedRun, ScriptedStop, ends_at, made_up_counters, ordered_at
 from .setup import RuntimeParts, RuntimeSetup
 
 log = get_logger(__name__)
@@ -104,6 +104,7 @@ class ScriptedRuntime:
         self._journal = -1
         self._written = 0
         self._live: dict[AttemptId, _Live] = {}
+        self._secrets: dict[AttemptId, tuple[bytes, ...]] = {}
         self._alarms = Alarms(clock)
         self._timer: asyncio.Task[None] | None = None
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
@@ -162,7 +163,7 @@ class ScriptedRuntime:
         if known is not None:
             return self._facts(order.attempt, known)
         try:
-            script = Script.from_env(order.spec.env)
+            script = Script.from_env({**order.spec.env, **self._secret_variables(order)})
         except InvalidInput as error:
             raise RuntimeRefused(str(error), word=EndWord.IMAGE_BAD) from error
         if script.start_fails is not None:
@@ -189,6 +190,27 @@ class ScriptedRuntime:
         self._live[order.attempt] = live
         self._schedule(order.attempt, live)
         return self._facts(order.attempt, live)
+
+    async def give_secrets(self, attempt: AttemptId, values: Sequence[bytes]) -> None:
+        self._secrets[attempt] = tuple(values)
+
+    def forget_secrets(self, attempt: AttemptId) -> None:
+        self._secrets.pop(attempt, None)
+
+    def _secret_variables(self, order: StartOrder) -> dict[str, str]:
+        """What a program would print of them; no program runs that could read the others.
+
+        Raises EngineUnavailable: they were not given.
+        """
+        places, values = order.spec.secrets, self._secrets.get(order.attempt, ())
+        if len(places) != len(values):
+            raise EngineUnavailable("The task's secrets have not come.")
+        given = zip(places, values, strict=True)
+        return {
+            place.name: value.decode(errors="surrogateescape")
+            for place, value in given
+            if place.name in SAID_BY_SECRETS
+        }
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         live = self._live.get(attempt)

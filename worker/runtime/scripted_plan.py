@@ -25,6 +25,7 @@ from ..box import BoxEnd, EndRecord, StopWord
 from ..ports import ContainerCounters
 
 PREFIX = "HEADWAY_SCRIPTED_"
+SAID_BY_SECRETS = frozenset({f"{PREFIX}OUTPUT", f"{PREFIX}STDERR"})  # a task's secrets may say no more than this
 _NS = 1_000_000_000
 _MS = 1_000_000
 _WAVE_S = 60.0

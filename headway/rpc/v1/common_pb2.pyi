@@ -108,7 +108,7 @@ class Resources(_message.Message):
     def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., shm_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., gpu_memory_bytes: _Optional[int] = ..., gpu_share_bytes: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest", "image_source", "image_architecture", "image_require_cuda", "image_bytes", "dataset_pins", "code", "job_network", "ulimits", "local")
+    __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest", "image_source", "image_architecture", "image_require_cuda", "image_bytes", "dataset_pins", "code", "job_network", "ulimits", "local", "secrets")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +138,7 @@ class TaskSpec(_message.Message):
     JOB_NETWORK_FIELD_NUMBER: _ClassVar[int]
     ULIMITS_FIELD_NUMBER: _ClassVar[int]
     LOCAL_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     name: str
     needs: _containers.RepeatedCompositeFieldContainer[Need]
     image: str
@@ -167,7 +168,18 @@ class TaskSpec(_message.Message):
     job_network: bool
     ulimits: _containers.RepeatedCompositeFieldContainer[Ulimit]
     local: LocalHold
-    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[ImageSource, str]] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., image_bytes: _Optional[int] = ..., dataset_pins: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ..., job_network: _Optional[bool] = ..., ulimits: _Optional[_Iterable[_Union[Ulimit, _Mapping]]] = ..., local: _Optional[_Union[LocalHold, _Mapping]] = ...) -> None: ...
+    secrets: _containers.RepeatedCompositeFieldContainer[SecretUse]
+    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[ImageSource, str]] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., image_bytes: _Optional[int] = ..., dataset_pins: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ..., job_network: _Optional[bool] = ..., ulimits: _Optional[_Iterable[_Union[Ulimit, _Mapping]]] = ..., local: _Optional[_Union[LocalHold, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SecretUse, _Mapping]]] = ...) -> None: ...
+
+class SecretUse(_message.Message):
+    __slots__ = ("name", "env", "file")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    env: str
+    file: str
+    def __init__(self, name: _Optional[str] = ..., env: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
 
 class LocalHold(_message.Message):
     __slots__ = ("node_id", "gpu_uuids", "key_hash")

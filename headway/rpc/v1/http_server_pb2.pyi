@@ -128,3 +128,29 @@ class GetRegistryAuthReply(_message.Message):
     username: str
     password: str
     def __init__(self, username: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+
+class GetTaskSecretsRequest(_message.Message):
+    __slots__ = ("attempt", "node_id", "names")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    node_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetTaskSecretsReply(_message.Message):
+    __slots__ = ("secrets", "missing")
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    secrets: _containers.RepeatedCompositeFieldContainer[SecretValue]
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, secrets: _Optional[_Iterable[_Union[SecretValue, _Mapping]]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SecretValue(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...

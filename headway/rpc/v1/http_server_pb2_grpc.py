@@ -50,6 +50,11 @@ class HttpServerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.FromString,
                 _registered_method=True)
+        self.GetTaskSecrets = channel.unary_unary(
+                '/headway.rpc.v1.HttpServer/GetTaskSecrets',
+                request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetTaskSecretsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetTaskSecretsReply.FromString,
+                _registered_method=True)
         self.RemoveJobFolders = channel.unary_unary(
                 '/headway.rpc.v1.HttpServer/RemoveJobFolders',
                 request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.SerializeToString,
@@ -80,6 +85,14 @@ class HttpServerServicer:
 
     def GetRegistryAuth(self, request, context):
         """For a Worker that is about to pull: what the account gave for this registry. Never logged, never stored by the Worker.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTaskSecrets(self, request, context):
+        """For a Worker that is about to start an attempt: the values of the secrets that its task names, as they are now.
+        Answered only while TaskManager says that the attempt lives on this node. Never logged, never stored by the Worker.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,6 +130,11 @@ def add_HttpServerServicer_to_server(servicer, server):
                     servicer.GetRegistryAuth,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.SerializeToString,
+            ),
+            'GetTaskSecrets': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTaskSecrets,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetTaskSecretsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetTaskSecretsReply.SerializeToString,
             ),
             'RemoveJobFolders': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveJobFolders,
@@ -211,6 +229,33 @@ class HttpServer:
             '/headway.rpc.v1.HttpServer/GetRegistryAuth',
             headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTaskSecrets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.HttpServer/GetTaskSecrets',
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.GetTaskSecretsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.GetTaskSecretsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -780,20 +780,24 @@ class ExplainTaskRequest(_message.Message):
     def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ...) -> None: ...
 
 class LocateAttemptRequest(_message.Message):
-    __slots__ = ("task", "number")
+    __slots__ = ("task", "number", "with_secrets")
     TASK_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    WITH_SECRETS_FIELD_NUMBER: _ClassVar[int]
     task: _common_pb2.Task
     number: int
-    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
+    with_secrets: bool
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., number: _Optional[int] = ..., with_secrets: _Optional[bool] = ...) -> None: ...
 
 class LocateAttemptReply(_message.Message):
-    __slots__ = ("attempt", "worker_address")
+    __slots__ = ("attempt", "worker_address", "secrets")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORKER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     attempt: AttemptView
     worker_address: str
-    def __init__(self, attempt: _Optional[_Union[AttemptView, _Mapping]] = ..., worker_address: _Optional[str] = ...) -> None: ...
+    secrets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, attempt: _Optional[_Union[AttemptView, _Mapping]] = ..., worker_address: _Optional[str] = ..., secrets: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WatchAttemptsRequest(_message.Message):
     __slots__ = ()

@@ -10,7 +10,7 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver import schemas as s
 from httpserver import wire
 
-SECRET = "The image has no program '/opt/secret/tool'."
+SECRET = "The image has no program '/opt/own-word/tool'."
 
 
 def job(word: EndWord) -> jm.Job:
@@ -22,10 +22,10 @@ def job(word: EndWord) -> jm.Job:
 def test_what_was_seen_is_the_owners_where_it_may_name_the_spec(word: EndWord) -> None:
     shown = wire.job(job(word))
     assert shown.reason is not None
-    assert "secret" in shown.reason.sentence
+    assert "own-word" in shown.reason.sentence
     less = wire.job_for_others(shown)
     assert less.reason is not None
-    assert "secret" not in less.reason.sentence
+    assert "own-word" not in less.reason.sentence
     assert less.reason.sentence == EndReason(word).sentence
     assert less.reason.word is word
 

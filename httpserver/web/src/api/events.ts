@@ -32,6 +32,7 @@ export const keys = {
   groups: ["groups"] as const,
   accounts: ["accounts"] as const,
   registries: ["registries"] as const,
+  secrets: ["secrets"] as const,
   measured: (id: string, name: string, attempt: number, ended: boolean, zoom: { readonly from: number; readonly to: number } | null) =>
     ["measured", id, name, attempt, ended, zoom] as const,
   nodeMeasured: (id: string, span: string, zoom: { readonly from: number; readonly to: number } | null) => ["measured", "node", id, span, zoom] as const,

@@ -1,4 +1,4 @@
-/** What the fields for images and datasets suggest. */
+/** What the fields for images, datasets and secrets suggest. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 
@@ -7,6 +7,7 @@ import { datasets } from "./datasets";
 import { keys } from "./events";
 import { market } from "./market";
 import { nodesQuery } from "./nodes";
+import { secrets } from "./secrets";
 
 /** What is typed settles for so long before the server is asked. */
 const TYPING_MS = 300;
@@ -15,6 +16,7 @@ interface Suggestions {
   readonly images: readonly Option[];
   /** Null until the server has said. */
   readonly datasets: readonly Option[] | null;
+  readonly secrets: readonly string[] | null;
 }
 
 /** Images and datasets that this account can use; of images at most 100, those that fit what is `typed`. */
@@ -35,11 +37,17 @@ export function useSuggestions(me: string, typed: string): Suggestions {
   });
   const nodes = useQuery(nodesQuery);
   const sets = useQuery({ queryKey: [...keys.datasets, ""], queryFn: () => datasets.list() });
+  const own = useQuery({ queryKey: keys.secrets, queryFn: secrets.list });
   const images = useMemo(() => {
     const first = all.data?.images ?? [];
     const known = new Set(first.map((image) => image.id));
     const more = (fitting.data?.images ?? []).filter((image) => !known.has(image.id));
     return imageOptions([...first, ...more], nodes.data?.nodes ?? [], me);
   }, [all.data, fitting.data, nodes.data, me]);
-  return { images, datasets: useMemo(() => (sets.data === undefined ? null : datasetOptions(sets.data, me)), [sets.data, me]) };
+  return {
+    images,
+    datasets: useMemo(() => (sets.data === undefined ? null : datasetOptions(sets.data, me)), [sets.data, me]),
+    // One with a NUL byte can be no variable.
+    secrets: useMemo(() => own.data?.filter((one) => !one.file_only).map((one) => one.name) ?? null, [own.data]),
+  };
 }

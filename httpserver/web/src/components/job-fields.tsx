@@ -25,6 +25,7 @@ export function JobFields({
   places,
   images,
   datasets,
+  secrets,
   advice = NO_ADVICE,
   onForm,
   onCode,
@@ -37,6 +38,7 @@ export function JobFields({
   places: Places;
   images: readonly Option[];
   datasets: readonly Option[] | null;
+  secrets: readonly string[] | null;
   advice?: readonly TimeoutAdvice[];
   onForm: (change: (form: JobForm) => JobForm) => void;
   onCode: (code: CodeField | null) => void;
@@ -81,7 +83,7 @@ export function JobFields({
     onForm((old) => restoreTask(old, gone.before, gone.task.key));
   };
   const look = useCallback((task: TaskForm) => onLook(task.key), [onLook]);
-  const common = { places, images, datasets, onImageText };
+  const common = { places, images, datasets, secrets, onImageText };
   const priorities = ["low", "normal", ...(mayUseHigh ? ["high"] : [])];
   const why = (field: string): string | undefined => form.fixed.find((one) => one.field === field)?.why;
   const text = (field: "name" | "priority") => (e: { target: { value: string } }) =>

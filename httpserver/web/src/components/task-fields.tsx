@@ -12,6 +12,7 @@ import { Field, Fixed, Messages, aria } from "./form-field";
 import { NeedsField } from "./needs-field";
 import { PairRows } from "./pair-rows";
 import { HelpLink } from "./help-link";
+import { SecretsField } from "./secrets-field";
 import { TimeoutHint } from "./timeout-advice";
 
 interface Props {
@@ -26,6 +27,8 @@ interface Props {
   readonly removable: boolean;
   readonly images: readonly Option[];
   readonly datasets: readonly Option[] | null;
+  /** Names of one's own. */
+  readonly secrets?: readonly string[] | null;
   /** What past runs say of its timeout; undefined: nothing. */
   readonly advice: TimeoutAdvice | undefined;
   /** What is typed for an image, for suggestions. */
@@ -112,7 +115,7 @@ export function PlainInput({
 
 /** One task of the form, or what all tasks share. */
 export const TaskFields = memo(function TaskFields({
-  task, defaults, shared = false, names, places, removable, images, datasets, advice, onImageText, onChange, onNamed, onRemove, onLook,
+  task, defaults, shared = false, names, places, removable, images, datasets, secrets = null, advice, onImageText, onChange, onNamed, onRemove, onLook,
 }: Props) {
   const imageField = useId();
   const set = (part: Partial<TaskForm>): void => onChange(edited(task, part));
@@ -215,6 +218,13 @@ export const TaskFields = memo(function TaskFields({
       ) : (
         <p className="needs">
           <span>Datasets</span> <Fixed why={why("datasets") ?? ""} />
+        </p>
+      )}
+      {why("secrets") === undefined ? (
+        <SecretsField chosen={task.secrets} known={secrets} problems={at("secrets")} onChange={(chosen) => set({ secrets: chosen })} />
+      ) : (
+        <p className="needs">
+          <span>Secrets</span> <Fixed why={why("secrets") ?? ""} />
         </p>
       )}
       <Folded

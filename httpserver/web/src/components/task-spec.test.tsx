@@ -18,6 +18,7 @@ const spec: TaskSpec = {
   datasets: [],
   resources: { cpus: 1, memory: "2GiB", shm: "1GiB", gpus: 0, gpu_model: [], gpu_memory: null, gpu_share: null },
   ulimits: {},
+  secrets: [],
   timeout: "10m",
   grace: "10s",
   retries: 0,
@@ -42,7 +43,8 @@ describe("what a task is", () => {
     expect(facts.get("Working folder")).toBe("the image's own");
     expect(facts.has("GPUs")).toBe(false);
     expect(facts.has("Process limits")).toBe(false);
-    const full = new Map(specFacts({ ...spec, needs: { a: "any" }, ulimits: { nofile: { soft: 1, hard: 2 }, memlock: "unlimited" } }));
+    const full = new Map(specFacts({ ...spec, needs: { a: "any" }, ulimits: { nofile: { soft: 1, hard: 2 }, memlock: "unlimited" }, secrets: ["TOKEN", { name: "W", env: "WANDB" }, { name: "KEY", file: "id_rsa" }] }));
+    expect(full.get("Secrets")).toBe("TOKEN, W as WANDB, KEY as /run/secrets/id_rsa");
     expect(full.get("Needs")).toBe("a (any)");
     expect(full.get("Process limits")).toBe("nofile 1 to 2, memlock unlimited");
   });

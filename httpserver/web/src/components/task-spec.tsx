@@ -20,6 +20,9 @@ const HELP: { readonly [name: string]: Topic } = {
   "Runs as": "task",
 };
 
+/** `TOKEN`, `KEY as /run/secrets/id_rsa`. */
+const secret = (use: TaskSpec["secrets"][number]): string =>
+  typeof use === "string" ? use : `${use["name"] ?? ""} as ${use["file"] === undefined ? (use["env"] ?? "") : `/run/secrets/${use["file"]}`}`;
 type Ulimit = TaskSpec["ulimits"][string];
 
 const limit = (value: Ulimit): string => (typeof value === "object" ? `${value["soft"]} to ${value["hard"]}` : String(value));
@@ -64,6 +67,7 @@ export function specFacts(spec: TaskSpec): readonly (readonly [string, ReactNode
     ["Process limits", Object.entries(spec.ulimits).map(([name, value]) => `${name} ${limit(value)}`).join(", ")],
     ["Size of its log", `${spec.log_limit}; more is ${spec.log_limit_action === "drop" ? "dropped" : "the end of the task"}`],
     ["Working folder", folder],
+    ["Secrets", spec.secrets.map(secret).join(", ")],
     ["Code", spec.code === null ? "" : `${spec.code} at /root/code`],
     [
       "Datasets",

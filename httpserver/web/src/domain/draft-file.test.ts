@@ -28,6 +28,7 @@ tasks:
     env: {LR: "0.01", DEBUG: 'no', WHEN: yes}
     working_dir: /root/nfs
     datasets: [mnist]
+    secrets: [TOKEN]
     resources: {cpus: 0x4, memory: 16GiB, shm: 8GiB, gpus: 1e0, gpu_model: [A100, H100], gpu_memory: 24GiB}
     ulimits: {nofile: 1024, memlock: {soft: 1MiB, hard: unlimited}}
     timeout: 1h30m

@@ -165,7 +165,8 @@ function isTask(value: unknown): value is TaskForm {
     isRows(value["env"], "name", "value") &&
     isRows(value["ulimits"], "name", "value") &&
     isRows(value["needs"], "task", "on") &&
-    isTexts(value["datasets"])
+    isTexts(value["datasets"]) &&
+    (value["secrets"] === undefined || isTexts(value["secrets"]))
   );
 }
 

@@ -44,6 +44,8 @@ export interface TaskForm extends Readonly<Record<InputKey, string>>, Placed {
   readonly needs: readonly NeedRow[];
   /** NAME, or NAME@VERSION. */
   readonly datasets: readonly string[];
+  /** Names of those that are variables of their own names; others stay in the file. */
+  readonly secrets: readonly string[];
   /** Comments stand in it in the file: they go with it. */
   readonly comments?: true;
   /** Fields that the file writes as something else, such as a number for a text; one that is edited is no longer here. */
@@ -77,6 +79,7 @@ function plainTask(key: string, textOf: (input: TaskInput) => string): TaskForm 
     ulimits: [],
     needs: [],
     datasets: [],
+    secrets: [],
     loose: [],
     fixed: [],
   };

@@ -77,6 +77,7 @@ function taskOf(old: Loose, index: number): TaskForm {
     command: text(old["command"]),
     env: objects(old["env"]).map((pair) => ({ name: text(pair["name"]), value: text(pair["value"]) })),
     needs: objects(old["needs"]).map((need) => ({ task: text(need["task"]), on: NEEDS.find((word) => word === need["on"]) ?? "success" })),
+    secrets: [],
     datasets: Array.isArray(old["datasets"]) ? old["datasets"].filter((one) => typeof one === "string") : [],
   };
 }

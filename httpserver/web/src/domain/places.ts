@@ -71,7 +71,7 @@ export function placeOf({ pointer, message }: Pick<ProblemItem, "pointer" | "mes
 function inTask(path: readonly string[], message: string, task: TaskForm): string {
   const [key = lacking(message), inner, ...deeper] = path;
   const field = (name: string): string => `${task.key}:${name}`;
-  if (key === "name" || key === "image" || key === "command" || key === "datasets") return field(key);
+  if (key === "name" || key === "image" || key === "command" || key === "datasets" || key === "secrets") return field(key);
   if (key === "needs") {
     const row = task.needs.find((need) => need.task === inner) ?? task.needs[Number(inner ?? "-1")];
     return field(row === undefined ? key : `needs/${row.task}`);

@@ -171,7 +171,8 @@ class Reading {
       env: this.pairs(found.get("env"), "env", fixed),
       ulimits: this.pairs(found.get("ulimits"), "ulimits", fixed),
       needs: isDefaults ? [] : this.needs(found.get("needs"), marks),
-      datasets: this.datasets(found.get("datasets"), marks),
+      datasets: this.listOfNames(found.get("datasets"), "datasets", marks),
+      secrets: this.listOfNames(found.get("secrets"), "secrets", marks),
       loose,
       fixed,
     };
@@ -274,15 +275,15 @@ class Reading {
     return [];
   }
 
-  private datasets(found: Found | undefined, marks: Marks): string[] {
+  private listOfNames(found: Found | undefined, field: "datasets" | "secrets", marks: Marks): string[] {
     const value = found?.value;
     if (isEmpty(value)) return [];
     const items = isSeq(value) ? value.items.map((item) => this.file.resolved(item)) : [value];
     if (!isSeq(value) || !items.every((item) => isScalar(item))) {
-      marks.fixed.push({ field: "datasets", why: "the file has something else there than a list of names" });
+      marks.fixed.push({ field, why: "the file has something else there than a list of names" });
       return [];
     }
-    if (items.some((item) => isScalar(item) && !isText(item))) marks.loose.push("datasets");
+    if (items.some((item) => isScalar(item) && !isText(item))) marks.loose.push(field);
     return items.map((item) => (isScalar(item) ? valueOf(item) : ""));
   }
 }

@@ -112,7 +112,9 @@ class Writing {
       this.input(map, input, input.exact ? fresh : fresh.trim());
     }
     if (!same(inFile(before.needs), inFile(after.needs)) || undone(before, after, "needs")) this.needs(map, after.needs);
-    if (!same(before.datasets, after.datasets) || undone(before, after, "datasets")) this.listAt(map, "datasets", after.datasets, TASK_KEYS);
+    for (const key of ["datasets", "secrets"] as const) {
+      if (!same(before[key], after[key]) || undone(before, after, key)) this.listAt(map, key, after[key], TASK_KEYS);
+    }
     for (const key of ["env", "ulimits"] as const) if (!same(before[key], after[key])) this.pairs(map, key, before[key], after[key]);
   }
 

@@ -3,6 +3,7 @@ import { useTitle } from "../components/basics";
 import { Groups } from "../components/groups";
 import { Password } from "../components/password";
 import { Registries } from "../components/registries";
+import { Secrets } from "../components/secrets";
 import { Sessions } from "../components/sessions";
 import { Tokens } from "../components/tokens";
 
@@ -16,6 +17,7 @@ export function Account({ user }: { user: User }) {
       <Password name={user.name} />
       <Tokens />
       <Sessions />
+      <Secrets />
       <Registries />
       <Groups admin={user.admin} />
     </>

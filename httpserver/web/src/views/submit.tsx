@@ -303,6 +303,7 @@ export function Submit({ user, clone: cloned }: { user: User; clone?: string }) 
               places={places}
               images={known.images}
               datasets={known.datasets}
+              secrets={known.secrets}
               {...(ready && !advice.refused && advice.checked ? { advice: advice.checked.timeouts } : {})}
               onForm={onForm}
               onCode={onCode}

@@ -1,7 +1,7 @@
 // Written by scripts/render_fields from headway/jobfile/spec.py: never edit.
 
 /** The keys of a task, in the order of a job file. */
-export const TASK_KEYS = ["name", "needs", "image", "command", "shell", "entrypoint", "env", "working_dir", "code", "datasets", "resources", "ulimits", "timeout", "grace", "retries", "user", "network", "output_path", "log_limit", "log_limit_action"] as const;
+export const TASK_KEYS = ["name", "needs", "image", "command", "shell", "entrypoint", "env", "secrets", "working_dir", "code", "datasets", "resources", "ulimits", "timeout", "grace", "retries", "user", "network", "output_path", "log_limit", "log_limit_action"] as const;
 
 /** An input of the form that is nothing but an input. */
 export interface TaskInput {

@@ -1,4 +1,7 @@
-"""Keeps passwords encrypted (Fernet: AES-CBC with an HMAC) with a key that lies in a file apart from the database.
+"""Keeps passwords of registries and secrets of tasks encrypted (Fernet: AES-CBC with an HMAC).
+
+The key lies in a file apart from the database. What is encrypted has its account and name inside, so that a row that
+was copied to another account can't be opened there.
 
 The file holds one key a line. The first encrypts; all decrypt. To change the key, put a new one on top and start the
 service, which then encrypts everything anew. Take the old key out afterwards.
@@ -6,42 +9,62 @@ service, which then encrypts everything anew. Take the old key out afterwards.
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import contextlib
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from sqlalchemy import Connection
 
 from headway.errors import Unavailable
 from headway.logs import get_logger
+from headway.store.database import Database
 
 log = get_logger(__name__)
 
 _MOST_BYTES = 64 * 1024
+_SECRET = "secret"  # a password of a registry has no such first word
 
 
 class SecretsUnusable(Unavailable):
-    """The key file is missing, damaged or another one: stored passwords can't be read, nor new ones stored."""
+    """The key file is missing, damaged or another one: nothing stored can be read, nor anything new stored."""
 
     slug = "secrets-unusable"
-    title = "Stored passwords can't be used now"
+    title = "Stored passwords and secrets can't be used now"
 
 
 class Vault:
-    """``open`` once at start; then encrypts and decrypts in microseconds."""
+    """``ready`` once at start; then encrypts and decrypts in microseconds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problem = "The key file has not been read yet."
         self._all: MultiFernet | None = None
         self._first: Fernet | None = None
+        self._asked: list[Callable[[Connection], bool]] = []
+        self._ready = False
+
+    def used_by(self, has_any: Callable[[Connection], bool]) -> None:
+        """``has_any(conn)`` says whether something is stored that was encrypted here."""
+        self._asked.append(has_any)
+
+    async def ready(self, db: Database) -> None:
+        """Opens it at the first call. Never raises: ``problem`` says what is wrong."""
+        if self._ready:
+            return
+        self._ready = True
+        stored = await db.read(lambda conn: any(has_any(conn) for has_any in self._asked))
+        await asyncio.to_thread(self.open, stored=stored)
 
     def open(self, *, stored: bool) -> None:
         """Reads the keys; makes the file when it isn't there. Never raises: ``problem`` says what is wrong.
 
-        ``stored``: there are passwords already. Then a missing file is not made anew, so that putting the former one
+        ``stored``: something is encrypted already. Then a missing file is not made anew, so that putting the former one
         back heals everything.
         """
         self._all = self._first = None
@@ -49,14 +72,14 @@ class Vault:
             if not self.path.exists():
                 if stored:
                     self.problem = (
-                        f"{self.path}, the key to the stored passwords of registries, is gone: put it back from a copy "
-                        "and start again, or delete those passwords and start again."
+                        f"{self.path}, the key to the stored passwords of registries and secrets of tasks, is gone: "
+                        "put it back from a copy and start again, or delete all that is stored and start again."
                     )
                     return
                 _make(self.path)
             self._read()
         except OSError as error:
-            self.problem = f"{self.path} can't be used as the key to passwords: {error.strerror or error}."
+            self.problem = f"{self.path} can't be used as the key to passwords and secrets: {error.strerror or error}."
 
     def encrypt(self, account: str, registry: str, password: str) -> str:
         """Text for the database. It holds for this account and registry only.
@@ -89,6 +112,36 @@ class Vault:
             )
         return password
 
+    def seal(self, account: str, name: str, value: bytes) -> str:
+        """Text for the database, of a secret of any bytes. It holds for this account and name only.
+
+        Raises:
+            SecretsUnusable: there is no key.
+        """
+        if self._first is None:
+            raise SecretsUnusable(self.problem)
+        words = [_SECRET, account, name, base64.b64encode(value).decode()]
+        return self._first.encrypt(json.dumps(words).encode()).decode()
+
+    def unseal(self, account: str, name: str, text: str) -> bytes:
+        """The secret.
+
+        Raises:
+            SecretsUnusable: it was stored with a key that is not in the file, or for somebody else.
+        """
+        if self._all is None:
+            raise SecretsUnusable(self.problem)
+        try:
+            kind, of, called, value = json.loads(self._all.decrypt(text))
+            if (kind, of, called) == (_SECRET, account, name):
+                return base64.b64decode(value, validate=True)
+        except (InvalidToken, ValueError, TypeError) as error:
+            raise SecretsUnusable(
+                f"The secret `{name}` was stored with a key that is not in {self.path}: put that key back as a "
+                "further line and start again, or store the secret again."
+            ) from error
+        raise SecretsUnusable(f"What is stored as the secret `{name}` belongs elsewhere: store it again.")
+
     def is_current(self, text: str) -> bool:
         """Whether the first key wrote it."""
         if self._first is None:
@@ -118,7 +171,7 @@ class Vault:
         if not keys:
             self.problem = (
                 f"{self.path} holds no usable key: put the file back from a copy, or remove it and have the passwords "
-                "of registries stored again."
+                "of registries and the secrets stored again."
             )
             return
         self._first, self._all, self.problem = keys[0], MultiFernet(keys), ""
@@ -140,4 +193,4 @@ def _make(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-    log.info("registries.key_made", path=str(path))
+    log.info("vault.key_made", path=str(path))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from httpserver.registries.vault import SecretsUnusable, Vault
+from httpserver.auth.vault import SecretsUnusable, Vault
 
 WHO = ("ann", "reg.example.org")
 

@@ -1,0 +1,1 @@
+"""Secrets of accounts: stored encrypted, never shown, given to their own tasks at each start."""
