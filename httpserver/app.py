@@ -22,6 +22,7 @@ from headway.store import Database, Timers
 
 from .asgi.application import application
 from .asgi.server import WebServer
+from .audit.log import AuditLog
 from .auth import operator
 from .auth.accounts import Accounts
 from .auth.groups import Groups
@@ -114,7 +115,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
         await accounts.load()
         if http.first_admin_file:
             await accounts.make_first_admin(Path(http.first_admin_file))
-            await operator.reset_wished(accounts, Path(http.first_admin_file))
+            await operator.reset_wished(accounts, Path(http.first_admin_file), clock.now())
         elif not await accounts.all():
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
         await _warn_of_unknown(config.retention.accounts, accounts)
@@ -175,6 +176,8 @@ def assemble(
     timers = Timers(timer_table, db, clock)
     service.on_start(timers.open)
     service.side_task("timers", timers.run)
+    audit = AuditLog(db, clock, timers, days=settings.audit_days)
+    service.on_start(audit.open)
     trash = Trash(homes, spaces, accounts, mount, clock, timers, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)
@@ -257,10 +260,11 @@ def assemble(
     return Parts(
         settings=settings,
         clock=clock,
+        audit=audit,
         accounts=accounts,
         account_jobs=account_jobs,
         removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
-        submit=Submit(services, process, pinning, uses, refuses_work),
+        submit=Submit(services, process, pinning, uses, refuses_work, audit.begin),
         gpu_holds=GpuHolds(services, hub.nodes, cluster),
         jobs=jobs,
         job_folders=job_folders,
@@ -323,6 +327,7 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_max_files=http.code_max_files,
         code_keep_s=http.code_keep_s,
         event_days=config.retention.event_days,
+        audit_days=config.retention.audit_days,
     )
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from headway.clock import Clock
     from headway.metrics.process import Metrics
 
+    from .audit.log import AuditLog
     from .auth.accounts import Accounts
     from .auth.groups import Groups
     from .cluster.queue_and_nodes import QueueAndNodes
@@ -48,6 +49,7 @@ class Parts:
 
     settings: Settings
     clock: Clock
+    audit: AuditLog
     accounts: Accounts
     account_jobs: AccountJobs
     removal: AccountRemoval

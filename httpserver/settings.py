@@ -42,6 +42,7 @@ class Settings:
     code_max_files: int = 100_000
     code_keep_s: float = 30 * 86400.0
     event_days: int = 30
+    audit_days: int = 365
 
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -481,6 +481,12 @@ class RetentionSection(Section):
         le=36_500,
         description="how many days job events are kept, for `headway events` and those who go on with a cursor",
     )
+    audit_days: int = Field(
+        default=365,
+        ge=1,
+        le=36_500,
+        description="how many days the lines of the audit log are kept",
+    )
     accounts: Annotated[dict[str, AccountRetentionSection], AccountRules] = Field(
         default={},
         description='what holds for single accounts instead, such as `ann = {days = 365, log_bytes = "100GiB"}`',

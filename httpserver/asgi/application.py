@@ -16,6 +16,7 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 
 from ..api import (
+    audit,
     cluster,
     code,
     datasets,
@@ -36,6 +37,7 @@ from ..api import (
     usage,
     users,
 )
+from ..api.auditing import audited
 from ..http import problems
 from ..http.query_names import refuse_unknown
 from ..parts import Parts
@@ -73,9 +75,9 @@ def routes(parts: Parts | None) -> FastAPI:
     # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
         session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, job_events, users,
-        registries, usage, samples, gpu_holds,
+        registries, usage, samples, gpu_holds, audit,
     ):  # fmt: skip
-        app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
+        app.include_router(module.router, prefix=API, dependencies=[Depends(audited), Depends(refuse_unknown)])
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)
     app.add_exception_handler(HTTPException, _of_http)
@@ -93,6 +95,7 @@ def _operation_id(route: APIRoute) -> str:
 def _answer(request: Request, error: HeadwayError) -> Response:
     if error.http_status >= 500 and error.http_status not in (503, 504, 507):
         log.error("http.error", path=request.url.path, slug=error.slug, reason=error.message)
+    request.scope["headway.problem"] = error.slug
     return problems.response(error, request.scope.get("headway.request_id", ""))
 
 

@@ -1,0 +1,175 @@
+"""Writes the audit log, reads it, checks it and forgets what is old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from headway.clock import Clock
+from headway.errors import StoreFull, Unavailable
+from headway.logs import get_logger
+from headway.model.retention import DAY_S
+from headway.store import Database, Handler, Timer, Timers, after_commit
+
+from . import store
+from .current import Draft, current
+from .flood import FloodGate
+from .model import BEGUN, DONE, AuditRow, Broken, Outcome, Place, outcome_of
+from .store import AuditFilter, AuditLine
+
+log = get_logger(__name__)
+
+_REMOVED_AT_ONCE = 500
+_CHECKED_AT_ONCE = 2_000
+_LEAST_PAUSE_S = 60.0
+_BY_AGE = "audit-by-age"
+
+
+class AuditLog:
+    """See the module. Call :meth:`open` once the timers are open.
+
+    A line is written in the transaction of the change where that is one of this database: it joins the first write of
+    its request. Where others own the change, a line is on disk before they are asked, and its outcome follows. After a
+    crash in between, the line says that its outcome is not known.
+    """
+
+    def __init__(self, db: Database, clock: Clock, timers: Timers, *, days: int) -> None:
+        self._db = db
+        self._clock = clock
+        self._timers = timers
+        self._keep_s = days * DAY_S
+        self._flood = FloodGate()
+        self._live: set[int] = set()  # rows of requests that are dealt with now
+        timers.handle(_BY_AGE, Handler(self._remove_by_age, self._give_back))
+        db.joins = self._joining
+
+    async def open(self) -> None:
+        """Has old lines removed from now on."""
+        await self._db.write(lambda conn: self._timers.set(conn, _BY_AGE, "", after_s=0.0))
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """The current line is on disk when this returns. Call it before others are asked for a change.
+
+        A full or absent database keeps nobody from acting: what was asked then stands in the service's log, and the
+        line comes when the database takes it.
+        """
+        draft = current()
+        if draft is None or draft.silent or draft.closed or draft.number:
+            return
+        try:
+            await self._db.write(lambda conn: None)  # the line joins it
+        except (StoreFull, Unavailable) as error:
+            log.warning("audit.line_late", reason=error.message, **_told(draft))
+
+    def ended(self, draft: Draft | None, status: int, slug: str = "") -> None:
+        """The request has got its answer. ``slug``: of the problem, if it is one."""
+        if draft is None or draft.closed:
+            return
+        draft.closed = True
+        self._live.discard(draft.number)
+        outcome = outcome_of(status, slug, outside=draft.route.owner != "own")
+        if draft.silent or draft.written == outcome == DONE:
+            return
+        if not (draft.who or draft.number):
+            left_out = self._flood.admit(draft.address, self._clock.monotonic())
+            if left_out is None:
+                return
+            if left_out:
+                draft.facts["left_out_before"] = left_out
+        row = self._row(draft, outcome, slug or ("client-gone" if status == 0 else ""), ends=draft.number)
+        self._db.defer(lambda conn: store.append(conn, [row]))
+
+    def _joining(self) -> Callable[[Connection], Any] | None:
+        """What joins a write of the current request: its line, once."""
+        draft = current()
+        if draft is None or draft.silent or draft.closed or draft.number:
+            return None
+        outcome: Outcome = DONE if draft.route.owner == "own" else BEGUN
+        row = self._row(draft, outcome, "", ends=0)
+
+        def work(conn: Connection) -> None:
+            number = store.append(conn, [row])
+            after_commit(conn, lambda: self._written(draft, number, outcome))
+
+        return work
+
+    def _written(self, draft: Draft, number: int, outcome: Outcome) -> None:
+        draft.number, draft.written = number, outcome
+        if not draft.closed:
+            self._live.add(number)
+
+    def _row(self, draft: Draft, outcome: Outcome, problem: str, *, ends: int) -> AuditRow:
+        return AuditRow(
+            number=0,
+            at=self._clock.now() if ends else draft.at,
+            stored_at=self._timers.now(),
+            request_id=draft.request_id,
+            who=draft.who,
+            way=draft.way,
+            address=draft.address,
+            word=draft.route.word,
+            subject=draft.subject,
+            outcome=outcome,
+            problem=problem,
+            detail=draft.detail,
+            ends=ends,
+        )
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def page(self, wanted: AuditFilter, before: int | None, limit: int) -> list[AuditLine]:
+        """The newest lines below the number ``before``, the newest first."""
+        return await self._db.read(lambda conn: store.page(conn, wanted, before, limit))
+
+    def is_live(self, number: int) -> bool:
+        """Whether the request of this row is still being dealt with."""
+        return number in self._live
+
+    async def verify(self) -> tuple[Place, int, Broken | None]:
+        """Goes along the whole chain. Answers where it begins and should end, how many lines hold, and what is
+        wrong behind them."""
+        at = await self._db.read(store.place)
+        number, hash, held = at.gone_number, at.gone_hash, 0
+        while True:
+            behind, hash_behind, broken, at = await self._db.read(
+                lambda conn, number=number, hash=hash: store.check(conn, number, hash, _CHECKED_AT_ONCE)  # type: ignore[misc]
+            )
+            if at.gone_number > number:
+                # Retention removed rows that this had not looked at: it begins anew where they end now.
+                number, hash, held = at.gone_number, at.gone_hash, 0
+                continue
+            held += behind - number
+            if broken is None and behind == number:
+                return at, held, _short(at, behind, hash_behind)
+            if broken is not None:
+                return at, held, broken
+            number, hash = behind, hash_behind
+
+    # -- removal ----------------------------------------------------------------------------------
+
+    def _remove_by_age(self, conn: Connection, timer: Timer) -> None:
+        now = self._timers.now()
+        more, oldest = store.remove_older(conn, now - self._keep_s, _REMOVED_AT_ONCE)
+        pause_s = 0.0 if more else DAY_S if oldest is None else max(_LEAST_PAUSE_S, oldest + self._keep_s - now)
+        self._timers.set(conn, _BY_AGE, "", after_s=min(pause_s, DAY_S))
+
+    async def _give_back(self, timer: Timer) -> None:
+        await self._db.give_back()
+
+
+def _short(at: Place, number: int, hash: str) -> Broken | None:
+    """The newest rows may be gone, which no row behind them shows: the place knows which was the last."""
+    if (number, hash) == (at.last_number, at.last_hash):
+        return None
+    if number < at.last_number:
+        return Broken(number + 1, f"The newest lines, from {number + 1} to {at.last_number}, are missing.")
+    return Broken(number, "The log ends elsewhere than where it was last written.")
+
+
+def _told(draft: Draft) -> dict[str, Any]:
+    return {"who": draft.who, "way": draft.way, "address": draft.address, "word": draft.route.word,
+            "subject": draft.subject, "asked_as": draft.request_id}  # fmt: skip
