@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .audit.log import AuditLog
     from .auth.accounts import Accounts
     from .auth.groups import Groups
+    from .auth.sign_in_requests import SignInRequests
     from .cluster.queue_and_nodes import QueueAndNodes
     from .cluster.usage import UsageReports
     from .code.service import CodeSnapshots
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .metrics import HttpNumbers
     from .needs.pinning import Pinning
     from .peers.hub import PageEventHub
+    from .provider.links import Links
+    from .provider.service import ProviderSignIn
     from .readiness import Readiness
     from .registries.service import Registries
     from .samples.following import SampleFollowing
@@ -51,6 +54,9 @@ class Parts:
     clock: Clock
     audit: AuditLog
     accounts: Accounts
+    sign_in_requests: SignInRequests
+    links: Links
+    provider: ProviderSignIn | None
     account_jobs: AccountJobs
     removal: AccountRemoval
     submit: Submit

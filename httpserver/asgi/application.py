@@ -32,6 +32,7 @@ from ..api import (
     registries,
     samples,
     session,
+    sign_in,
     trash,
     uploads,
     usage,
@@ -74,8 +75,8 @@ def routes(parts: Parts | None) -> FastAPI:
     app.state.parts = parts
     # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
-        session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, job_events, users,
-        registries, usage, samples, gpu_holds, audit,
+        session, sign_in, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events,
+        job_events, users, registries, usage, samples, gpu_holds, audit,
     ):  # fmt: skip
         app.include_router(module.router, prefix=API, dependencies=[Depends(audited), Depends(refuse_unknown)])
     app.include_router(health.router)

@@ -24,7 +24,18 @@ from ..uploads import tus
 log = get_logger(__name__)
 
 API = "/api/v1"
-_OPEN = frozenset({("POST", f"{API}/session"), ("GET", f"{API}/openapi.json"), ("HEAD", f"{API}/openapi.json")})
+_OPEN = frozenset(
+    {
+        ("POST", f"{API}/session"),
+        ("GET", f"{API}/session/ways"),
+        ("GET", f"{API}/session/provider"),
+        ("GET", f"{API}/session/provider/callback"),
+        ("POST", f"{API}/session/requests"),
+        ("POST", f"{API}/session/requests/poll"),
+        ("GET", f"{API}/openapi.json"),
+        ("HEAD", f"{API}/openapi.json"),
+    }
+)
 
 # Browsers load scripts and styles from this server only, so that text which looks like markup stays text.
 _CONTENT_POLICY = (

@@ -76,10 +76,12 @@ def nothing_changes() -> None:
 
 
 @contextlib.contextmanager
-def of_service(word: str, subject: str, now: float) -> Iterator[None]:
-    """What is written inside is the service's own doing, and gets a line of this word."""
+def of_service(word: str, subject: str, now: float, *, way: str = SERVICE, **facts: Any) -> Iterator[None]:
+    """What is written inside is the service's own doing, and gets a line of this word. ``way``: what made it do so."""
     before = _current.get()
-    draft = Draft(AuditedRoute(word, owner="own"), now, who="", way=SERVICE, subject=subject)
+    draft = Draft(AuditedRoute(word, owner="own"), now, way=way, subject=shortened(subject), facts=facts)
+    if before is not None:
+        draft.request_id, draft.address = before.request_id, before.address
     _current.set(draft)
     try:
         yield

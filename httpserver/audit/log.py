@@ -99,7 +99,7 @@ class AuditLog:
 
     def _written(self, draft: Draft, number: int, outcome: Outcome) -> None:
         draft.number, draft.written = number, outcome
-        if not draft.closed:
+        if outcome == BEGUN and not draft.closed:
             self._live.add(number)
 
     def _row(self, draft: Draft, outcome: Outcome, problem: str, *, ends: int) -> AuditRow:

@@ -84,6 +84,8 @@ def first_break(rows: Iterable[tuple[AuditRow, str]], number: int, before: str) 
 
 def outcome_of(status: int, slug: str, *, outside: bool) -> Outcome:
     """What an HTTP status says of the change. 0: no answer was made, since the client went away."""
+    if 300 <= status < 400 and slug:
+        return REFUSED  # the way back to the page, which tells what is wrong
     if 200 <= status < 400:
         return DONE
     if status == 0:

@@ -35,6 +35,10 @@ _READS = "It only asks; its question is too long for an address."
 _TABLE: Final[dict[tuple[str, str], AuditedRoute | Exempt]] = {
     # signing in
     ("POST", "/session"): AuditedRoute("session.sign_in", owner="own"),
+    ("GET", "/session/provider/callback"): AuditedRoute("session.sign_in", owner="own"),
+    ("POST", "/session/requests"): Exempt("It only asks to be let in; whoever approves it leaves a line."),
+    ("POST", "/session/requests/poll"): AuditedRoute("session.sign_in", owner="own"),
+    ("POST", "/session/requests/{code}"): AuditedRoute("session.approve", owner="own"),
     ("DELETE", "/session"): AuditedRoute("session.sign_out", owner="own"),
     ("DELETE", "/sessions"): AuditedRoute("session.end", "own other sessions", "own"),
     ("DELETE", "/sessions/{id}"): AuditedRoute("session.end", "session {id}", "own"),
@@ -50,6 +54,8 @@ _TABLE: Final[dict[tuple[str, str], AuditedRoute | Exempt]] = {
     ("DELETE", "/users/{name}/tokens"): AuditedRoute("token.end", "all tokens of account {name}", "own"),
     ("DELETE", "/users/{name}/sessions/{id}"): AuditedRoute("session.end", "session {id} of account {name}", "own"),
     ("DELETE", "/users/{name}/tokens/{id}"): AuditedRoute("token.end", "token {id} of account {name}", "own"),
+    ("POST", "/users/{name}/links"): AuditedRoute("account.link", "account {name}", "own"),
+    ("DELETE", "/users/{name}/links"): AuditedRoute("account.unlink", "account {name}", "own"),
     ("POST", "/groups"): AuditedRoute("group.make", owner="own"),
     ("PATCH", "/groups/{name}"): AuditedRoute("group.change", "group {name}", "own"),
     ("DELETE", "/groups/{name}"): AuditedRoute("group.delete", "group {name}", "own"),

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -24,6 +24,7 @@ from headway.store.database import Database
 from headway.units import counted
 
 from ..audit import current as audit
+from ..settings import PasswordsMode
 from . import ids, known_addresses, password_rules, tokens
 from .known_addresses import KnownAddresses
 from .model import Account, CameFrom, SignedInSession, StoredToken
@@ -39,10 +40,6 @@ from .tokens import Kind, Tokens
 log = get_logger(__name__)
 
 FIRST_ADMIN = "admin"
-
-
-# Whose passwords open sessions: everybody's, those of admins alone, nobody's.
-PasswordsMode = Literal["on", "admins", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +183,11 @@ class Accounts:
         """
         return await self._open_session(self._get(name), lambda conn: None, None, came or CameFrom(way="operator"))
 
-    def trust_password(self, name: str) -> None:
-        """The machine's operator has set this account's password: it counts in this run, whatever the mode says."""
+    async def reset_by_operator(self, name: str, password: str) -> None:
+        """Another password, as the machine's operator wants it, and the account is enabled. The password counts in this
+        run, whatever the mode says. Raises as :meth:`update` does."""
+        with audit.of_service("account.operator_reset", f"account {name}", self._clock.now()):
+            await self.update(name, {"password": password, "enabled": True}, by="the machine's operator")
         self._by_operator.add(name)
 
     def _password_counts(self, account: Account) -> bool:
@@ -288,6 +288,10 @@ class Accounts:
         """Also those that were removed, since some of what they left is still kept."""
         return await self.all() + sorted(self._removed.values(), key=lambda account: account.name)
 
+    def is_taken(self, name: str) -> bool:
+        """Whether there is, or was, an account of that name, so that none can be made."""
+        return name in self._accounts or name in self._removed or name in RESERVED_ACCOUNTS
+
     def get(self, name: str) -> Account | None:
         """The account of that name, disabled ones too."""
         return self._accounts.get(name)
@@ -304,8 +308,9 @@ class Accounts:
         may_use_high_priority: bool = False,
         quota_bytes: int | None = None,
         by: str,
+        also: Callable[[Connection], object] = lambda conn: None,
     ) -> tuple[Account, str | None]:
-        """Makes an account; answers the password too when it was made here.
+        """Makes an account; answers the password too when it was made here. ``also`` joins the transaction.
 
         Raises:
             InvalidInput: a name that tasks or the image market use otherwise, an id of the machines, or a password that
@@ -345,7 +350,12 @@ class Accounts:
                 quota_bytes=quota_bytes,
             )
             row = {**{f: getattr(account, f) for f in Account.__slots__}, "password_hash": stored}
-            await self._db.write(lambda conn: conn.execute(insert(accounts_table).values(**row)))
+
+            def work(conn: Connection) -> None:
+                conn.execute(insert(accounts_table).values(**row))
+                also(conn)
+
+            await self._db.write(work)
             self._accounts[name] = account
             self._hashes[name] = stored
         log.info("account.made", name=name, uid=uid, admin=admin, by=by)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from headway.logs import get_logger
 
-from ..audit.current import of_service
 from .accounts import Accounts, write_private
 from .passwords import new_password
 
@@ -16,7 +15,7 @@ log = get_logger(__name__)
 WISH = ".reset"  # behind the name of the first admin's file; it holds the name of an account
 
 
-async def reset_wished(accounts: Accounts, file: Path, now: float) -> None:
+async def reset_wished(accounts: Accounts, file: Path) -> None:
     """Gives the account that the wish beside ``file`` names another password, written to ``file``, and enables it.
 
     Its sessions and tokens end. The password comes into the file first, and the wish goes last: after a crash in
@@ -36,8 +35,6 @@ async def reset_wished(accounts: Accounts, file: Path, now: float) -> None:
     else:
         password = new_password()
         await asyncio.to_thread(write_private, file, f"{name}\n{password}\n")
-        with of_service("account.operator_reset", f"account {name}", now):
-            await accounts.update(name, {"password": password, "enabled": True}, by="the machine's operator")
-        accounts.trust_password(name)
+        await accounts.reset_by_operator(name, password)
         log.info("account.reset_by_operator", name=name, file=str(file))
     await asyncio.to_thread(wish.unlink, missing_ok=True)

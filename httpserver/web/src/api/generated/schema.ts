@@ -156,6 +156,159 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/ways": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sign In Ways
+         * @description How people sign in here.
+         */
+        get: operations["get_sign_in_ways"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Begin By Provider
+         * @description A browser goes to the provider, which sends it back to `/session/provider/callback`.
+         */
+        get: operations["begin_by_provider"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Finish By Provider
+         * @description The provider's answer. What it sends is checked; the browser then has its session.
+         */
+        get: operations["finish_by_provider"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask To Sign In
+         * @description A command line asks to be let in. Somebody who is signed in approves it on the page, within ten minutes.
+         */
+        post: operations["ask_to_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/requests/poll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Poll Sign In
+         * @description Whether it was let in; then the session's token, once.
+         */
+        post: operations["poll_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/requests/{code}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sign In Request
+         * @description Which command line waits with this code.
+         */
+        get: operations["get_sign_in_request"];
+        put?: never;
+        /**
+         * Decide Sign In
+         * @description Lets the command line in as oneself, or turns it away. A long-lived token may not: what it let in would outlive
+         *     it.
+         */
+        post: operations["decide_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Provider Links
+         * @description Who at the provider signs in as this account.
+         */
+        get: operations["list_provider_links"];
+        put?: never;
+        /**
+         * Link To Provider
+         * @description This person at the provider signs in as this account from now on.
+         */
+        post: operations["link_to_provider"];
+        /**
+         * Unlink From Provider
+         * @description Nobody at the provider signs in as this account any more; open sessions stay.
+         */
+        delete: operations["unlink_from_provider"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -1620,6 +1773,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Audit
+         * @description Who changed what, from where and with which outcome; newest first.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Verify Audit
+         * @description Goes along all rows that are kept: each holds the hash of the one before, so a changed or removed one shows.
+         */
+        get: operations["verify_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1694,6 +1887,24 @@ export interface components {
             expires_at: number | null;
             /** Used At */
             used_at: number | null;
+            /**
+             * Address
+             * @description where it was opened; empty: by an older version
+             * @default
+             */
+            address: string;
+            /**
+             * Agent
+             * @description what the program calls itself that opened it
+             * @default
+             */
+            agent: string;
+            /**
+             * Way
+             * @description password · provider · command line · operator
+             * @default
+             */
+            way: string;
         };
         /** AccountSessionList */
         AccountSessionList: {
@@ -1924,6 +2135,114 @@ export interface components {
             network_sent_bytes: number | null;
             /** Gpus */
             gpus: components["schemas"]["GpuUse"][];
+        };
+        /**
+         * AuditCheck
+         * @description Whether the chain of hashes holds.
+         */
+        AuditCheck: {
+            /** Whole */
+            whole: boolean;
+            /**
+             * Rows
+             * @description how many rows hold, from the oldest on
+             */
+            rows: number;
+            /**
+             * First
+             * @description number of the oldest row that is kept
+             */
+            first: number;
+            /**
+             * Last
+             * @description number of the newest row, as it was last written
+             */
+            last: number;
+            /**
+             * Head
+             * @description its hash: note it elsewhere, and whoever rewrites the whole log shows
+             */
+            head: string;
+            /**
+             * Broken At
+             * @description the first row that does not hold
+             */
+            broken_at: number | null;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * AuditEntry
+         * @description One change that somebody asked for, or was refused.
+         */
+        AuditEntry: {
+            /**
+             * Number
+             * @description rises without gaps between stored rows, of which an outcome may be one
+             */
+            number: number;
+            /** At */
+            at: number;
+            /**
+             * Who
+             * @description the account; empty: nobody was signed in, or the service itself
+             */
+            who: string;
+            /**
+             * Way
+             * @description `session ID`, `token ID`, `password`, `provider`, or `the service itself`
+             */
+            way: string;
+            /**
+             * Address
+             * @description from where, behind the proxies that are named in `behind_proxy`
+             */
+            address: string;
+            /**
+             * Word
+             * @description what was asked, such as `job.cancel`
+             */
+            word: string;
+            /**
+             * Subject
+             * @description on what
+             */
+            subject: string;
+            /**
+             * Outcome
+             * @description done · refused · failed · unknown (the service that owns it, or this one, broke off: it may have happened) · under_way
+             */
+            outcome: string;
+            /**
+             * Problem
+             * @description the slug of the problem that answered; empty: none did
+             */
+            problem: string;
+            /**
+             * Ended At
+             * @description when the outcome was known; null: with the line itself, or never
+             */
+            ended_at: number | null;
+            /** Request Id */
+            request_id: string;
+            /**
+             * Detail
+             * @description more facts as JSON; empty: none
+             */
+            detail: string;
+        };
+        /** AuditList */
+        AuditList: {
+            /**
+             * Entries
+             * @description newest first
+             */
+            entries: components["schemas"]["AuditEntry"][];
+            /**
+             * Cursor
+             * @description send it as `before` for older ones; empty: there are none
+             */
+            cursor: string;
         };
         /**
          * BookedOnNode
@@ -3911,6 +4230,24 @@ export interface components {
             /** Used At */
             used_at: number | null;
             /**
+             * Address
+             * @description where it was opened; empty: by an older version
+             * @default
+             */
+            address: string;
+            /**
+             * Agent
+             * @description what the program calls itself that opened it
+             * @default
+             */
+            agent: string;
+            /**
+             * Way
+             * @description password · provider · command line · operator
+             * @default
+             */
+            way: string;
+            /**
              * Current
              * @description the one that the request came with
              */
@@ -4241,6 +4578,33 @@ export interface components {
              * @default
              */
             suggestion: string;
+        };
+        /** ProviderLink */
+        ProviderLink: {
+            /** Issuer */
+            issuer: string;
+            /**
+             * Subject
+             * @description what the provider calls the person; it never changes
+             */
+            subject: string;
+            /** Linked At */
+            linked_at: number;
+            /** Linked By */
+            linked_by: string;
+        };
+        /** ProviderLinkCreate */
+        ProviderLinkCreate: {
+            /**
+             * Subject
+             * @description as a refused sign-in tells it in the audit log (`provider_subject`)
+             */
+            subject: string;
+        };
+        /** ProviderLinkList */
+        ProviderLinkList: {
+            /** Links */
+            links: components["schemas"]["ProviderLink"][];
         };
         /**
          * Prune
@@ -4660,6 +5024,91 @@ export interface components {
             users: string[];
             /** Groups */
             groups: string[];
+        };
+        /** SignInAsked */
+        SignInAsked: {
+            /**
+             * Code
+             * @description to be typed on the page, or compared there
+             */
+            code: string;
+            /**
+             * Path
+             * @description of the page that asks whether this command line may come in
+             */
+            path: string;
+            /**
+             * Secret
+             * @description for POST /session/requests/poll; nobody else gets it
+             */
+            secret: string;
+            /** Expires In S */
+            expires_in_s: number;
+            /**
+             * Every S
+             * @description how often to ask for the decision
+             */
+            every_s: number;
+        };
+        /** SignInDecision */
+        SignInDecision: {
+            /** Approve */
+            approve: boolean;
+        };
+        /** SignInPoll */
+        SignInPoll: {
+            /** Secret */
+            secret: string;
+        };
+        /** SignInPolled */
+        SignInPolled: {
+            /**
+             * State
+             * @description waiting · approved · denied
+             */
+            state: string;
+            /** @description once, with `approved` */
+            session: components["schemas"]["Session"] | null;
+        };
+        /**
+         * SignInWaiting
+         * @description A command line that asks to be let in as the account that looks at this.
+         */
+        SignInWaiting: {
+            /** Code */
+            code: string;
+            /**
+             * Address
+             * @description where it runs, as this server sees it
+             */
+            address: string;
+            /**
+             * Agent
+             * @description what it calls itself
+             */
+            agent: string;
+            /** Ends In S */
+            ends_in_s: number;
+        };
+        /** SignInWays */
+        SignInWays: {
+            /**
+             * Passwords
+             * @description whose passwords open sessions: on (everybody's) · admins · off (nobody's)
+             */
+            passwords: string;
+            /**
+             * Provider
+             * @description what stands on the button for GET /session/provider; null: there is none
+             */
+            provider: string | null;
+            /**
+             * Problems
+             * @description sentences for the word that the provider's way back leaves in the page's address as `sign_in`
+             */
+            problems: {
+                [key: string]: string;
+            };
         };
         /**
          * Space
@@ -5224,6 +5673,14 @@ export interface components {
              * @description another path in the personal space than the one it had
              */
             to: string;
+        };
+        /** Unlinked */
+        Unlinked: {
+            /**
+             * Unlinked
+             * @description how many people at the provider could sign in as this account
+             */
+            unlinked: number;
         };
         /**
          * Upload
@@ -6047,6 +6504,315 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sign_in_ways: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInWays"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    begin_by_provider: {
+        parameters: {
+            query?: {
+                /** @description the path of the page to go to behind it */
+                next?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider, or back to the page; with `sign_in` in its address if it came to nothing */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    finish_by_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider, or back to the page; with `sign_in` in its address if it came to nothing */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ask_to_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInAsked"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    poll_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInPoll"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInPolled"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sign_in_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInWaiting"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    decide_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInDecision"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_provider_links: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderLinkList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    link_to_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderLinkCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderLink"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unlink_from_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Unlinked"];
+                };
             };
             /** @description What is wrong, as RFC 9457 problem details */
             default: {
@@ -9414,6 +10180,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GpuHold"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                /** @description account name */
+                who?: string;
+                /** @description a word such as job.cancel, or its family: job */
+                what?: string;
+                /** @description part of what it was done on */
+                subject?: string;
+                /** @description done · refused · failed · unknown */
+                outcome?: string;
+                /** @description from this instant on */
+                since?: number | null;
+                /** @description before this instant */
+                until?: number | null;
+                /** @description a cursor that an answer gave */
+                before?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    verify_audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditCheck"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
