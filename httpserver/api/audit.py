@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from headway.errors import InvalidInput, Problem
+from headway.units import BadValue
+from headway.when import parse_when
 
 from ..audit import model
 from ..audit.log import AuditLog
@@ -27,8 +29,8 @@ async def list_audit(
     what: Annotated[str, Query(max_length=64, description="a word such as job.cancel, or its family: job")] = "",
     subject: Annotated[str, Query(max_length=300, description="part of what it was done on")] = "",
     outcome: Annotated[str, Query(max_length=20, description=" · ".join(_OUTCOMES))] = "",
-    since: Annotated[float | None, Query(description="from this instant on", ge=0, le=1e11)] = None,
-    until: Annotated[float | None, Query(description="before this instant", ge=0, le=1e11)] = None,
+    since: Annotated[str, Query(max_length=64, description="from then on: 2026-11-01, 2026-11-01T14:30Z or 7d")] = "",
+    until: Annotated[str, Query(max_length=64, description="before then, written alike")] = "",
     before: Annotated[str, Query(max_length=20, pattern="^[0-9]*$", description="a cursor that an answer gave")] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> AuditList:
@@ -36,7 +38,8 @@ async def list_audit(
     if outcome and outcome not in _OUTCOMES:
         sentence = f"There is no outcome `{outcome}`; there are {', '.join(_OUTCOMES)}."
         raise InvalidInput(sentence, problems=[Problem("", sentence, word=outcome, allowed=_OUTCOMES)])
-    wanted = AuditFilter(who, what, subject, outcome, since, until)
+    now = parts.clock.now()
+    wanted = AuditFilter(who, what, subject, outcome, _instant(since, "since", now), _instant(until, "until", now))
     at = min(int(before), 2**63 - 1) if before else None
     lines = await parts.audit.page(wanted, at, limit + 1)
     shown = lines[:limit]
@@ -58,6 +61,14 @@ async def verify_audit(_: AnAdmin, parts: TheParts) -> AuditCheck:
         broken_at=None if broken is None else broken.number,
         sentence=sentence,
     )
+
+
+def _instant(text: str, name: str, now: float) -> float | None:
+    try:
+        return parse_when(text, now) if text else None
+    except BadValue as error:
+        sentence = f"`{name}`: {error.message}."
+        raise InvalidInput(sentence, problems=[Problem("", sentence, word=text)]) from None
 
 
 def _entry(line: AuditLine, audit: AuditLog) -> AuditEntry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -165,9 +166,12 @@ async def test_only_admins_read_it_in_pages_and_by_filters(rig: Rig):
     assert {one["subject"] for one in await lines(rig, subject="node-9")} == {"node node-9"}
     assert await lines(rig, subject="%") == []
     middle = whole[len(whole) // 2]["at"]
-    assert all(one["at"] >= middle for one in await lines(rig, since=middle))
-    assert all(one["at"] < middle for one in await lines(rig, until=middle))
-    assert (await boss.get("/audit", params={"outcome": "fine"})).status_code == 400
+    instant = datetime.fromtimestamp(middle, UTC).isoformat()
+    middle = datetime.fromisoformat(instant).timestamp()
+    assert all(one["at"] >= middle for one in await lines(rig, since=instant))
+    assert all(one["at"] < middle for one in await lines(rig, until=instant))
+    for bad in ({"outcome": "fine"}, {"since": "yesterday"}, {"until": "-1"}, {"before": "x"}):
+        assert (await boss.get("/audit", params=bad)).status_code in (400, 422)
 
 
 async def test_a_crash_between_leaves_a_line_whose_outcome_is_not_known(rig: Rig, monkeypatch: pytest.MonkeyPatch):

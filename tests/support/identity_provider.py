@@ -21,6 +21,10 @@ from joserfc.jwk import RSAKey
 CLIENT, SECRET = "headway", "a secret of the client"
 
 
+def a_key(kid: str) -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": kid, "use": "sig", "alg": "RS256"})
+
+
 @dataclass
 class IdentityProvider:
     """What it will say. ``claims`` come on top of honest ones; one that is None is left out.
@@ -36,7 +40,7 @@ class IdentityProvider:
     status: int = 200  # of all answers
     error: str = ""  # of the exchange of a code
     send_back: dict[str, str] = field(default_factory=dict)  # on top of an honest way back
-    key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"}))
+    key: RSAKey = field(default_factory=lambda: a_key("one"))
     codes: dict[str, dict[str, str]] = field(default_factory=dict)  # what was asked, by code
     agreed: int = 0
     asked: list[str] = field(default_factory=list)  # paths, in order
@@ -44,7 +48,7 @@ class IdentityProvider:
 
     def turn_key(self, kid: str) -> None:
         """It signs by a new key from now on, and has forgotten the old one."""
-        self.key = RSAKey.generate_key(2048, {"kid": kid, "use": "sig", "alg": "RS256"})
+        self.key = a_key(kid)
 
     def authorize(self, url: str) -> str:
         """A person agrees: the address that the browser is sent back to."""
@@ -72,8 +76,7 @@ class IdentityProvider:
             public = self.key.as_pem(private=False)
             return f"{signed}.{_packed(hmac.new(public, signed.encode(), hashlib.sha256).digest())}"
         if self.sign == "other_key":
-            stranger = RSAKey.generate_key(2048, {"kid": self.key.kid})
-            return jwt.encode(header, claims, stranger)
+            return jwt.encode(header, claims, a_key(str(self.key.kid)))
         return jwt.encode(header, claims, self.key) if self.sign else None
 
     # -- over HTTP

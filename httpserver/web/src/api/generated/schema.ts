@@ -10204,10 +10204,10 @@ export interface operations {
                 subject?: string;
                 /** @description done · refused · failed · unknown */
                 outcome?: string;
-                /** @description from this instant on */
-                since?: number | null;
-                /** @description before this instant */
-                until?: number | null;
+                /** @description from then on: 2026-11-01, 2026-11-01T14:30Z or 7d */
+                since?: string;
+                /** @description before then, written alike */
+                until?: string;
                 /** @description a cursor that an answer gave */
                 before?: string;
                 limit?: number;
