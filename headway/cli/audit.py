@@ -73,11 +73,11 @@ def verify(output: str) -> None:
     if output == "json":
         print_json(found)
     elif found["whole"]:
-        lines = counted(found["rows"], "row")
+        lines = counted(found["rows_held"], "row")
         click.echo(
             f"{lines} from {found['first']} to {found['last']}: all hold. The newest has the hash {found['head']}"
         )
     else:
-        click.echo(f"The audit log is broken at row {found['broken_at']}. {found['sentence']}", err=True)
+        click.echo(f"The audit log is broken at row {found['broken_row']}. {found['sentence']}", err=True)
     if not found["whole"]:
         sys.exit(1)

@@ -54,11 +54,11 @@ async def verify_audit(_: AnAdmin, parts: TheParts) -> AuditCheck:
     sentence = f"All {held} rows hold." if broken is None else broken.sentence
     return AuditCheck(
         whole=broken is None,
-        rows=held,
+        rows_held=held,
         first=place.gone_number + 1,
         last=place.last_number,
         head=place.last_hash,
-        broken_at=None if broken is None else broken.number,
+        broken_row=None if broken is None else broken.number,
         sentence=sentence,
     )
 

@@ -36,9 +36,9 @@ class AuditCheck(ApiResponse):
     """Whether the chain of hashes holds."""
 
     whole: bool
-    rows: int = Field(description="how many rows hold, from the oldest on")
+    rows_held: int = Field(description="how many rows hold, from the oldest on")
     first: int = Field(description="number of the oldest row that is kept")
     last: int = Field(description="number of the newest row, as it was last written")
     head: str = Field(description="its hash: note it elsewhere, and whoever rewrites the whole log shows")
-    broken_at: int | None = Field(description="the first row that does not hold")
+    broken_row: int | None = Field(description="the first row that does not hold")
     sentence: str

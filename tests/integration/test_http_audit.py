@@ -248,7 +248,7 @@ async def test_rows_that_were_changed_or_removed_show(rig: Rig):
     await lines(rig)
     db = rig.parts.audit._db
     whole = await verify(rig)
-    assert (whole["whole"], whole["first"], whole["rows"]) == (True, 1, whole["last"])
+    assert (whole["whole"], whole["first"], whole["rows_held"]) == (True, 1, whole["last"])
     kept = await db.read(lambda conn: [dict(row._mapping) for row in conn.execute(select(audit_rows))])
 
     async def restore() -> None:
@@ -268,7 +268,7 @@ async def test_rows_that_were_changed_or_removed_show(rig: Rig):
     ):
         await db.write(lambda conn, change=change: conn.execute(change) and None)
         found = await verify(rig)
-        assert (found["whole"], found["broken_at"]) == (False, broken_at)
+        assert (found["whole"], found["broken_row"]) == (False, broken_at)
         assert str(broken_at) in found["sentence"]
         await restore()
     assert (await verify(rig))["whole"]
@@ -289,4 +289,4 @@ async def test_old_lines_go_and_the_rest_still_holds(rig: Rig):
     assert 0 < left < before
     found = await verify(rig)
     assert found["whole"]
-    assert (found["first"], found["rows"]) == (before - left + 1, left)
+    assert (found["first"], found["rows_held"]) == (before - left + 1, left)

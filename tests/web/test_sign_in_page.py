@@ -1,4 +1,4 @@
-"""Signing in on the page: by a provider, and a command line that is let in by its code; and what the audit log shows."""
+"""Signing in on the page: by a provider, and a command line that is let in by its code; the audit log."""
 
 from __future__ import annotations
 
@@ -33,18 +33,14 @@ def headway(web_folder: Path, provider: str, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("headway")
     secret = folder / "client-secret"
     secret.write_text("a secret of the client\n")
-    oidc = {
-        "issuer": provider,
-        "client_id": "headway",
-        "client_secret_file": str(secret),
-        "button": "Sign in with the lab",
-    }
-    with a_cluster(folder, workers=1, httpserver__oidc=oidc) as cluster:
+    oidc = {"issuer": provider, "client_id": "headway", "client_secret_file": str(secret), "button": "Sign in by lab"}
+    settings = {f"httpserver__oidc__{key}": value for key, value in oidc.items()}
+    with a_cluster(folder, workers=1, **settings) as cluster:
         yield cluster
 
 
 def by_provider(page: Page) -> None:
-    page.get_by_role("link", name="Sign in with the lab").click()
+    page.get_by_role("link", name="Sign in by lab").click()
     page.get_by_role("button", name="u-17").or_(page.get_by_role("button", name="Authorize")).first.click()
 
 

@@ -50,10 +50,18 @@ def test_it_goes_on_by_the_cursor_until_it_has_enough(monkeypatch: pytest.Monkey
 
 
 def test_a_broken_chain_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"whole": True, "rows": 3, "first": 1, "last": 3, "head": "ab", "broken_at": None, "sentence": "All hold."}
+    found = {
+        "whole": True,
+        "rows_held": 3,
+        "first": 1,
+        "last": 3,
+        "head": "ab",
+        "broken_row": None,
+        "sentence": "All hold.",
+    }
     done, _ = run(monkeypatch, [found], "verify")
     assert (done.exit_code, "3 rows from 1 to 3" in done.stdout) == (0, True)
-    found |= {"whole": False, "broken_at": 2, "sentence": "Line 2 is missing."}
+    found |= {"whole": False, "broken_row": 2, "sentence": "Line 2 is missing."}
     done, _ = run(monkeypatch, [found], "verify")
     assert done.exit_code == 1
     assert "Line 2 is missing." in done.stderr

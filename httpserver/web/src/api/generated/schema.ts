@@ -2144,10 +2144,10 @@ export interface components {
             /** Whole */
             whole: boolean;
             /**
-             * Rows
+             * Rows Held
              * @description how many rows hold, from the oldest on
              */
-            rows: number;
+            rows_held: number;
             /**
              * First
              * @description number of the oldest row that is kept
@@ -2164,10 +2164,10 @@ export interface components {
              */
             head: string;
             /**
-             * Broken At
+             * Broken Row
              * @description the first row that does not hold
              */
-            broken_at: number | null;
+            broken_row: number | null;
             /** Sentence */
             sentence: string;
         };
