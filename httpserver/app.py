@@ -188,6 +188,7 @@ def assemble(
     service.side_task("timers", timers.run)
     audit = AuditLog(db, clock, timers, days=settings.audit_days)
     service.on_start(audit.open)
+    service.on_stop(audit.close)
     trash = Trash(homes, spaces, accounts, mount, clock, timers, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)

@@ -68,6 +68,7 @@ async def submit_job(
     than it may is refused too (429)."""
     if dry_run:
         nothing_changes()
+    parts.audit.begin_early()
     submitted = await parts.submit.submit(
         account,
         request.stream(),

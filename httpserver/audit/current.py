@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ class Draft:
     written: Outcome | None = None
     silent: bool = False  # it proved to change nothing
     closed: bool = False  # the request has ended
+    writing: asyncio.Task[None] | None = None  # the row is on its way to the disk
 
     @property
     def detail(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,10 @@ from headway.clock import Clock
 from headway.errors import StoreFull, Unavailable
 from headway.logs import get_logger
 from headway.model.retention import DAY_S
-from headway.store import Database, Handler, Timer, Timers, after_commit
+from headway.store import Batcher, Database, Handler, Timer, Timers, after_commit
 
 from . import store
-from .current import Draft, current
+from .current import Draft, begin, current
 from .flood import FloodGate
 from .model import BEGUN, DONE, AuditRow, Broken, Outcome, Place, outcome_of
 from .store import AuditFilter, AuditLine
@@ -42,6 +43,9 @@ class AuditLog:
         self._keep_s = days * DAY_S
         self._flood = FloodGate()
         self._live: set[int] = set()  # rows of requests that are dealt with now
+        self._pending: list[AuditRow] = []  # outcomes that the next transaction takes along
+        # Lines that come at once share a commit.
+        self._begun: Batcher[Draft, None] = Batcher(self._write_begun, name="audit lines")
         timers.handle(_BY_AGE, Handler(self._remove_by_age, self._give_back))
         db.joins = self._joining
 
@@ -60,16 +64,47 @@ class AuditLog:
         draft = current()
         if draft is None or draft.silent or draft.closed or draft.number:
             return
+        if draft.writing is not None:
+            await asyncio.shield(draft.writing)
+        else:
+            await self._write(draft)
+
+    def begin_early(self) -> None:
+        """The current line goes to the disk meanwhile; :meth:`begin` then waits for it."""
+        draft = current()
+        if draft is not None and not (draft.silent or draft.closed or draft.number or draft.writing):
+            draft.writing = asyncio.create_task(self._write(draft), name="audit line")
+
+    async def close(self) -> None:
+        """Writes what was handed in."""
+        await self._begun.close()
+
+    async def _write(self, draft: Draft) -> None:
         try:
-            await self._db.write(lambda conn: None)  # the line joins it
+            await self._begun.submit(draft)
         except (StoreFull, Unavailable) as error:
             log.warning("audit.line_late", reason=error.message, **_told(draft))
+
+    async def _write_begun(self, drafts: list[Draft]) -> list[None]:
+        begin(None)  # this task was begun inside one of their requests, and its write is nobody's own
+        outcomes = [_first(draft) for draft in drafts]
+        rows = [self._row(draft, outcome, "", ends=0) for draft, outcome in zip(drafts, outcomes, strict=True)]
+        last = await self._db.write(lambda conn: store.append(conn, rows))
+        for number, draft, outcome in zip(range(last - len(rows) + 1, last + 1), drafts, outcomes, strict=True):
+            self._written(draft, number, outcome)
+        return [None] * len(drafts)
 
     def ended(self, draft: Draft | None, status: int, slug: str = "") -> None:
         """The request has got its answer. ``slug``: of the problem, if it is one."""
         if draft is None or draft.closed:
             return
         draft.closed = True
+        if draft.writing is not None and not draft.writing.done():
+            draft.writing.add_done_callback(lambda _: self._settle(draft, status, slug))
+        else:
+            self._settle(draft, status, slug)
+
+    def _settle(self, draft: Draft, status: int, slug: str) -> None:
         self._live.discard(draft.number)
         outcome = outcome_of(status, slug, outside=draft.route.owner != "own")
         if draft.silent or draft.written == outcome == DONE:
@@ -81,14 +116,26 @@ class AuditLog:
             if left_out:
                 draft.facts["left_out_before"] = left_out
         row = self._row(draft, outcome, slug or ("client-gone" if status == 0 else ""), ends=draft.number)
-        self._db.defer(lambda conn: store.append(conn, [row]))
+        self._pending.append(row)
+        if len(self._pending) == 1:
+            self._db.defer(self._store_pending)
+
+    def _store_pending(self, conn: Connection) -> None:
+        rows = list(self._pending)
+        store.append(conn, rows)
+        after_commit(conn, lambda: self._stored(len(rows)))
+
+    def _stored(self, count: int) -> None:
+        del self._pending[:count]
+        if self._pending:
+            self._db.defer(self._store_pending)
 
     def _joining(self) -> Callable[[Connection], Any] | None:
         """What joins a write of the current request: its line, once."""
         draft = current()
-        if draft is None or draft.silent or draft.closed or draft.number:
+        if draft is None or draft.silent or draft.closed or draft.number or draft.writing:
             return None
-        outcome: Outcome = DONE if draft.route.owner == "own" else BEGUN
+        outcome = _first(draft)
         row = self._row(draft, outcome, "", ends=0)
 
         def work(conn: Connection) -> None:
@@ -168,6 +215,11 @@ def _short(at: Place, number: int, hash: str) -> Broken | None:
     if number < at.last_number:
         return Broken(number + 1, f"The newest lines, from {number + 1} to {at.last_number}, are missing.")
     return Broken(number, "The log ends elsewhere than where it was last written.")
+
+
+def _first(draft: Draft) -> Outcome:
+    """What the row says that is written with the change, or before it."""
+    return DONE if draft.route.owner == "own" else BEGUN
 
 
 def _told(draft: Draft) -> dict[str, Any]:

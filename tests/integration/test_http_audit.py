@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from sqlalchemy import delete, func, select, update
 from headway.errors import StoreFull
 from httpserver.audit.tables import audit_rows
 from tests.integration.http_rig import PASSWORD, Rig, a_job_file, a_rig, submit
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -61,6 +63,17 @@ async def test_a_submit_and_what_follows_say_who_what_on_what_and_how_it_ended(r
     assert refused["who"] == "bob"
     assert refused["outcome"] == "refused"
     assert refused["problem"] in ("not-found", "not-allowed")
+
+
+async def test_a_job_file_that_is_refused_leaves_one_line_that_says_so(rig: Rig):
+    """Its line goes to the disk while the file is looked at."""
+    ann = await rig.client("ann")
+    before = {one["number"] for one in await lines(rig, what="job.submit")}
+    answers = await asyncio.gather(*(ann.post("/jobs", json={"version": 1}) for _ in range(5)))
+    assert {answer.status_code for answer in answers} == {422}
+    await eventually(lambda: not rig.parts.audit._begun.waiting, what="all lines are written")
+    found = [one for one in await lines(rig, what="job.submit") if one["number"] not in before]
+    assert [one["outcome"] for one in found] == ["refused"] * 5
 
 
 async def test_what_only_asks_leaves_no_line(rig: Rig):
@@ -182,6 +195,7 @@ async def test_a_crash_between_leaves_a_line_whose_outcome_is_not_known(rig: Rig
     monkeypatch.setattr(db, "defer", lambda work: None)
     assert (await boss.post("/nodes/node-8/drain")).status_code == 200
     monkeypatch.undo()
+    rig.parts.audit._pending.clear()
     drained = await last(rig, "node.drain")
     assert (drained["who"], drained["subject"], drained["outcome"]) == ("boss", "node node-8", "unknown")
 

@@ -41,7 +41,7 @@ def headway(web_folder: Path, provider: str, tmp_path_factory: pytest.TempPathFa
 
 def by_provider(page: Page) -> None:
     page.get_by_role("link", name="Sign in by lab").click()
-    page.get_by_role("button", name="u-17").or_(page.get_by_role("button", name="Authorize")).first.click()
+    page.get_by_role("button", name="u-17").click()
 
 
 def test_a_person_signs_in_by_the_provider_and_lets_a_command_line_in(
