@@ -40,8 +40,8 @@ FIRM: Final = {
         mode model name network node_id note on os output_path owner parent_uuid password path policy priority
         promises pushed_by python_version registry require_cuda resource runtime sentence service shell shm
         slug source state tag target task timeout token unit user username uuid version word working_dir""",
-    "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files first generation
-        gid gpus
+    "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files first
+        generation gid gpus
         id incarnation index jobs kept_days last line live_attempts log_bytes lost max_bytes max_files samples
         memory_bytes number of_runs offset pid pinned place position promised queued_count retries
         rows_held rows_in_all running_matching shm_bytes size size_bytes started started_in_all stderr_bytes

@@ -17,7 +17,7 @@ from headway.store import Batcher, Database, Handler, Timer, Timers, after_commi
 from . import store
 from .current import Draft, begin, current
 from .flood import FloodGate
-from .model import BEGUN, DONE, AuditRow, Broken, Outcome, Place, outcome_of
+from .model import BEGUN, DONE, AuditRow, Broken, Outcome, AuditPlace, outcome_of
 from .store import AuditFilter, AuditLine
 
 log = get_logger(__name__)
@@ -58,8 +58,8 @@ class AuditLog:
     async def begin(self) -> None:
         """The current line is on disk when this returns. Call it before others are asked for a change.
 
-        A full or absent database keeps nobody from acting: what was asked then stands in the service's log, and the
-        line comes when the database takes it.
+        A full or absent database keeps nobody from acting. What was asked then stands in the service's log. The line
+        comes when the database takes it.
         """
         draft = current()
         if draft is None or draft.silent or draft.closed or draft.number:
@@ -176,7 +176,7 @@ class AuditLog:
         """Whether the request of this row is still being dealt with."""
         return number in self._live
 
-    async def verify(self) -> tuple[Place, int, Broken | None]:
+    async def verify(self) -> tuple[AuditPlace, int, Broken | None]:
         """Goes along the whole chain. Answers where it begins and should end, how many lines hold, and what is
         wrong behind them."""
         at = await self._db.read(store.place)
@@ -208,7 +208,7 @@ class AuditLog:
         await self._db.give_back()
 
 
-def _short(at: Place, number: int, hash: str) -> Broken | None:
+def _short(at: AuditPlace, number: int, hash: str) -> Broken | None:
     """The newest rows may be gone, which no row behind them shows: the place knows which was the last."""
     if (number, hash) == (at.last_number, at.last_hash):
         return None

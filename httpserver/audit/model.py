@@ -41,7 +41,7 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AuditPlace:
     """The newest row, and the newest one that retention has removed: number and hash of each."""
 
     last_number: int = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from .model import AuditRow, Broken, Place, first_break, hash_of
+from .model import AuditRow, Broken, AuditPlace, first_break, hash_of
 from .tables import audit_place as places
 from .tables import audit_rows as rows
 
@@ -35,12 +35,12 @@ class AuditLine:
     end: AuditRow | None
 
 
-def place(conn: Connection) -> Place:
+def place(conn: Connection) -> AuditPlace:
     row = conn.execute(select(places)).first()
-    return Place() if row is None else Place(row.last_number, row.last_hash, row.gone_number, row.gone_hash)
+    return AuditPlace() if row is None else AuditPlace(row.last_number, row.last_hash, row.gone_number, row.gone_hash)
 
 
-def _set_place(conn: Connection, at: Place) -> None:
+def _set_place(conn: Connection, at: AuditPlace) -> None:
     if conn.execute(update(places).where(places.c.id == 1).values(asdict(at))).rowcount == 0:
         conn.execute(insert(places), {"id": 1, **asdict(at)})
 
@@ -96,7 +96,7 @@ def _line(row: Any) -> AuditLine:
     return AuditLine(AuditRow(**{name: mapping[name] for name in _FIELDS}), end)
 
 
-def check(conn: Connection, number: int, before: str, most: int) -> tuple[int, str, Broken | None, Place]:
+def check(conn: Connection, number: int, before: str, most: int) -> tuple[int, str, Broken | None, AuditPlace]:
     """Looks at the chain behind a row that holds, some rows at a time. Answers the last that holds, what is wrong
     behind it, and the place as this look saw it."""
     query = select(rows).where(rows.c.number > number).order_by(rows.c.number).limit(most)
