@@ -17,7 +17,7 @@ from headway.store import Batcher, Database, Handler, Timer, Timers, after_commi
 from . import store
 from .current import Draft, begin, current
 from .flood import FloodGate
-from .model import BEGUN, DONE, AuditRow, Broken, Outcome, AuditPlace, outcome_of
+from .model import BEGUN, DONE, AuditPlace, AuditRow, Broken, Outcome, outcome_of
 from .store import AuditFilter, AuditLine
 
 log = get_logger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from .model import AuditRow, Broken, AuditPlace, first_break, hash_of
+from .model import AuditPlace, AuditRow, Broken, first_break, hash_of
 from .tables import audit_place as places
 from .tables import audit_rows as rows
 
