@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from headway.backup.notes import read_note
 from headway.clock import Clock, SystemClock
-from headway.errors import HeadwayError
+from headway.errors import ConfigInvalid, HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
 from headway.metrics.endpoint import MetricsEndpoint
@@ -26,10 +26,12 @@ from headway.trust.identity import Role
 
 from .asgi.application import application
 from .asgi.server import WebServer
+from .audit.log import AuditLog
 from .auth import operator
 from .auth.accounts import Accounts
 from .auth.groups import Groups
 from .auth.model import Account
+from .auth.sign_in_requests import SignInRequests
 from .auth.vault import Vault
 from .cluster.queue_and_nodes import QueueAndNodes
 from .cluster.trust import Trust
@@ -64,6 +66,8 @@ from .peers.clients import ServiceClients
 from .peers.fresh_nodes import FreshNodes
 from .peers.hub import PageEventHub
 from .peers.node_rights import NodeRights
+from .provider.links import Links
+from .provider.service import ProviderSignIn
 from .readiness import Readiness
 from .registries.hosts import RegistryHosts
 from .registries.service import Registries
@@ -73,7 +77,7 @@ from .samples.service import Samples
 from .secrets.attempts import StartingAttempts
 from .secrets.service import Secrets
 from .servicer import HttpServerService
-from .settings import LOOPBACK_HOSTS, Settings
+from .settings import LOOPBACK_HOSTS, ProviderSettings, Settings
 from .tables import timer_table
 from .text import near_names
 from .uploads.service import Uploads
@@ -131,6 +135,11 @@ async def build(
             await operator.reset_wished(accounts, Path(http.first_admin_file))
         elif not await accounts.all():
             log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
+        if settings.passwords != "on" and not await parts.links.admins():
+            log.warning(
+                "account.no_admin_by_provider",
+                advice="link an admin with `headway accounts link NAME SUBJECT`",
+            )
         await _warn_of_unknown(config.retention.accounts, accounts)
 
     service.on_start(load_accounts)
@@ -168,7 +177,9 @@ def assemble(
 ) -> Parts:
     """Makes the parts behind the routes. ``service`` starts and stops those that need it."""
     metrics = metrics or Metrics(service)
-    accounts = Accounts(db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s)
+    accounts = Accounts(
+        db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s, passwords=settings.passwords
+    )
     service.side_task("sessions", accounts.run)
     account_jobs = AccountJobs(services, accounts, clock)
     service.side_task("account holds", account_jobs.run)
@@ -197,6 +208,9 @@ def assemble(
     timers = Timers(timer_table, db, clock)
     service.on_start(timers.open)
     service.side_task("timers", timers.run)
+    audit = AuditLog(db, clock, timers, days=settings.audit_days)
+    service.on_start(audit.open)
+    service.on_stop(audit.close)
     trash = Trash(homes, spaces, accounts, mount, clock, timers, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)
@@ -204,6 +218,10 @@ def assemble(
     service.on_start(uses.load)
     service.side_task("uses", uses.run)
     groups = Groups(db, accounts, clock)
+    links = Links(db, accounts, clock)
+    provider = ProviderSignIn(settings.provider, accounts, groups, links, clock) if settings.provider else None
+    if provider is not None:
+        service.on_stop(provider.close)
     image_files = ImageFiles(layout, cluster)
     service.on_stop(image_files.close)
     collector = ImageCollector(db, image_files, uses, clock)
@@ -284,10 +302,14 @@ def assemble(
     return Parts(
         settings=settings,
         clock=clock,
+        audit=audit,
         accounts=accounts,
+        sign_in_requests=SignInRequests(),
+        links=links,
+        provider=provider,
         account_jobs=account_jobs,
         removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
-        submit=Submit(services, process, pinning, uses, refuses_work),
+        submit=Submit(services, process, pinning, uses, refuses_work, audit.begin),
         gpu_holds=GpuHolds(services, hub.nodes, cluster),
         jobs=jobs,
         job_folders=job_folders,
@@ -352,6 +374,9 @@ def settings_from(config: HeadwayConfig) -> Settings:
         code_max_files=http.code_max_files,
         code_keep_s=http.code_keep_s,
         event_days=config.retention.event_days,
+        audit_days=config.retention.audit_days,
+        passwords=http.passwords,
+        provider=_provider(config),
     )
 
 
@@ -363,6 +388,41 @@ def _restored(state_dir: str, clock: Clock) -> str:
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(note.made_at))
     log.warning("cluster.restored", made_at=note.made_at, jobs=note.count, reason=note.sentence(made))
     return note.sentence(made, ids=False)
+
+
+def _provider(config: HeadwayConfig) -> ProviderSettings | None:
+    http, mine = config.httpserver, config.httpserver.oidc
+    if not mine.issuer:
+        return None
+    scopes = tuple(dict.fromkeys(("openid", *mine.scopes)))
+    where = http.public_url or f"{'https' if http.tls_cert else 'http'}://{http.bind}:{http.port}"
+    return ProviderSettings(
+        issuer=mine.issuer,
+        client_id=mine.client_id,
+        client_secret=_secret(mine.client_secret_file),
+        redirect_uri=f"{where}/api/v1/session/provider/callback",
+        scopes=scopes,
+        button=mine.button,
+        account_claim=mine.account_claim,
+        groups_claim=mine.groups_claim,
+        allowed_domains=frozenset(domain.lower() for domain in mine.allowed_domains),
+        allowed_groups=frozenset(mine.allowed_groups),
+        admin_groups=frozenset(mine.admin_groups),
+        groups=dict(mine.groups),
+        create_accounts=mine.create_accounts,
+    )
+
+
+def _secret(file: str) -> str:
+    if not file:
+        return ""
+    try:
+        secret = Path(file).read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(f"httpserver.oidc.client_secret_file can't be read: {error}") from error
+    if not secret:
+        raise ConfigInvalid(f"httpserver.oidc.client_secret_file names {file}, which is empty.")
+    return secret
 
 
 async def _warn_of_unknown(names: Iterable[str], accounts: Accounts) -> None:

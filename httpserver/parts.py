@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from headway.clock import Clock
     from headway.metrics.process import Metrics
 
+    from .audit.log import AuditLog
     from .auth.accounts import Accounts
     from .auth.groups import Groups
+    from .auth.sign_in_requests import SignInRequests
     from .cluster.queue_and_nodes import QueueAndNodes
     from .cluster.trust import Trust
     from .cluster.usage import UsageReports
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from .metrics import HttpNumbers
     from .needs.pinning import Pinning
     from .peers.hub import PageEventHub
+    from .provider.links import Links
+    from .provider.service import ProviderSignIn
     from .readiness import Readiness
     from .registries.service import Registries
     from .samples.following import SampleFollowing
@@ -50,7 +54,11 @@ class Parts:
 
     settings: Settings
     clock: Clock
+    audit: AuditLog
     accounts: Accounts
+    sign_in_requests: SignInRequests
+    links: Links
+    provider: ProviderSignIn | None
     account_jobs: AccountJobs
     removal: AccountRemoval
     submit: Submit

@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from typing import Literal
+
+# Whose passwords open sessions: everybody's, those of admins alone, nobody's.
+PasswordsMode = Literal["on", "admins", "off"]
 
 MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """The section ``httpserver.oidc``. ``groups``: their group to ours. Empty collections: no such rule."""
+
+    issuer: str
+    client_id: str
+    client_secret: str  # empty: a public client
+    redirect_uri: str
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    button: str = "Sign in with your organization"
+    account_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    allowed_domains: frozenset[str] = frozenset()
+    allowed_groups: frozenset[str] = frozenset()
+    admin_groups: frozenset[str] = frozenset()
+    groups: Mapping[str, str] | None = None
+    create_accounts: bool = True
+
+    @property
+    def needs_groups(self) -> bool:
+        return bool(self.allowed_groups or self.admin_groups or self.groups)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that this configuration looks at."""
+        names = [self.account_claim]
+        names += ["email", "email_verified"] if self.allowed_domains else []
+        names += [self.groups_claim] if self.needs_groups else []
+        return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +78,9 @@ class Settings:
     code_max_files: int = 100_000
     code_keep_s: float = 30 * 86400.0
     event_days: int = 30
+    audit_days: int = 365
+    passwords: PasswordsMode = "on"
+    provider: ProviderSettings | None = None  # of sign-ins
 
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

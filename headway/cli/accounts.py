@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from ..client import Client
+from ..client.names import path_part
 from ..errors import NotFound
 from ..states import JOB_ENDED, JobState
 from ..units import counted
 from .cluster import users_add, users_ls, users_set
 from .common import ago, client, lines_of_input, output_option, print_json, safe, table
-from .own import expiry
+from .own import came_from, expiry
 
 _LIVE = [state.value for state in JobState if state not in JOB_ENDED]
 
@@ -148,10 +149,56 @@ def _of_kind(kind: str, one: str) -> None:
             print_json(found)
             return
         rows: list[list[Any]] = [
-            [t["id"], safe(t.get("name", "")), ago(t["created_at"]), ago(t["used_at"]), expiry(t)] for t in found
+            [
+                t["id"],
+                safe(t["name"]) if "name" in t else came_from(t),
+                ago(t["created_at"]),
+                ago(t["used_at"]),
+                expiry(t),
+            ]
+            for t in found
         ]
-        table(["id", "name", "made", "used", "ends"], rows)
+        table(["id", "from" if kind == "sessions" else "name", "made", "used", "ends"], rows)
 
 
 _of_kind("sessions", "session")
 _of_kind("tokens", "token")
+
+
+@accounts.command("links")
+@click.argument("name")
+@output_option
+def links(name: str, output: str) -> None:
+    """List who at the sign-in provider signs in as the account NAME."""
+    with client() as http:
+        found = http.ask("GET", f"/users/{path_part(name, 'account')}/links")["links"]
+    if output == "json":
+        print_json(found)
+        return
+    rows = [[safe(one["subject"]), safe(one["issuer"]), ago(one["linked_at"]), safe(one["linked_by"])] for one in found]
+    table(["subject", "provider", "linked", "by"], rows)
+
+
+@accounts.command("link")
+@click.argument("name")
+@click.argument("subject")
+def link(name: str, subject: str) -> None:
+    """Let SUBJECT of the sign-in provider sign in as the account NAME.
+
+    SUBJECT is what the provider calls the person. A refused sign-in shows it: headway audit --what session.sign_in
+    --outcome refused -o json has it as provider_subject.
+    """
+    with client() as http:
+        made = http.ask("POST", f"/users/{path_part(name, 'account')}/links", json={"subject": subject})
+    click.echo(f"{name}: {safe(made['subject'])} of {safe(made['issuer'])} signs in as this account from now on")
+
+
+@accounts.command("unlink")
+@click.argument("name")
+def unlink(name: str) -> None:
+    """Let nobody of the sign-in provider sign in as the account NAME any more. Open sessions stay."""
+    with client() as http:
+        ended = http.ask("DELETE", f"/users/{path_part(name, 'account')}/links")["unlinked"]
+    click.echo(
+        f"{name}: {counted(ended, 'link')} ended; `headway accounts sessions {name} --end-all` ends its sessions"
+    )

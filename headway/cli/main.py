@@ -63,6 +63,7 @@ _COMMANDS = {
     "certs": (".trust", "certs", "Certificates of the services: list and revoke them (admins)."),
     "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),
     "accounts": (".accounts", "accounts", "Make, change, disable and remove accounts (admins)."),
+    "audit": (".audit", "audit", "Show who changed what, and check the log (admins)."),
     "users": (".cluster", "users", "The former name of `accounts`."),
     "files": (".files", "files", "List, fetch, put and remove files of the personal space."),
     "images": (".market.images", "images", "The image market: list, push, pull, share, remove."),

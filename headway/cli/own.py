@@ -80,6 +80,12 @@ def expiry(token: dict[str, Any]) -> str:
     return "never" if token.get("expires_at") is None else moment(token["expires_at"])
 
 
+def came_from(session: dict[str, Any]) -> str:
+    """Where a session was opened and by which way; a dash: an older server does not say."""
+    known = [safe(session.get(name, "")) for name in ("address", "way")]
+    return ", ".join(one for one in known if one) or "-"
+
+
 @tokens.command("ls")
 @output_option
 def tokens_ls(output: str = "table") -> None:
@@ -146,9 +152,13 @@ def sessions_ls(output: str = "table") -> None:
         print_json(found)
         return
     rows = [
-        [s["id"], ago(s["created_at"]), ago(s["used_at"]), expiry(s), "this one" if s["current"] else ""] for s in found
-    ]
-    table(["id", "signed in", "used", "ends", ""], rows)
+        [
+            s["id"], ago(s["created_at"]), ago(s["used_at"]), expiry(s), came_from(s),
+            "this one" if s["current"] else "",
+        ]
+        for s in found
+    ]  # fmt: skip
+    table(["id", "signed in", "used", "ends", "from", ""], rows)
 
 
 @sessions.command("end")

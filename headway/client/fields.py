@@ -21,18 +21,19 @@ NULLABLE: Final = {
         network_received_bytes network_sent_bytes peak_memory_used_bytes exit_code files free
         gpu_memory_bytes length memory_total_bytes memory_used_bytes next_before peak_memory_bytes
         position quota_bytes signal size_bytes space_limit_bytes space_used_bytes unusable
-        free_share_bytes gpu_index gpu_share_bytes""",
+        free_share_bytes gpu_index gpu_share_bytes broken_row""",
     "text": """checksum code discipline_set_by from_digest gpu_memory id image_digest image_source job_name
         link_target next_cursor node_id output_path owner password path policy_set_by problem
-        reason_task refused shell state suggested_timeout task to_digest user working_dir gpu_share""",
+        reason_task refused shell state suggested_timeout task to_digest user working_dir gpu_share
+        provider""",
     "object": """booked booking count efficiency gpus_booked last_good_run peak place preview problem reason
-        result spec use drain sharing""",
+        result spec use drain sharing session""",
 }
 FIRM: Final = {
     "flag": """admin ahead already_known at_once blocks_work busy_outside checked current delivered dry_run
         enabled ended estimate_rough extension_pending final forced gpus_simulated has_bash has_shell
         held may_change may_use_high_priority may_use_image_user more overdue pinned public ready sick
-        simulated started_itself return_when_back shared file_only""",
+        simulated started_itself return_when_back shared file_only whole""",
     "text": """reason admission architecture basis by ca certificate closed code configured_discipline
         configured_policy created_by cuda_version cursor description detail digest discipline
         driver_version encoded engine_version entrypoint failure fault full_name gpu_memory gpu_passing
@@ -41,21 +42,24 @@ FIRM: Final = {
         output_path owner parent_uuid password path policy priority promises proof pushed_by
         python_version registry require_cuda resource revoked_by role runtime sentence serial service
         settings shell shm slug source state tag target task timeout token unit user username used_as
-        uuid version word working_dir changed growth_failure""",
+        uuid version word working_dir changed growth_failure address agent head issuer linked_by outcome
+        passwords problem request_id secret subject way who""",
     "integer": """running after_needs_count attempt attempts attempts_lost dropped_bytes end ended files
         generation gid gpus id incarnation index jobs kept_days line live_attempts log_bytes lost
         max_bytes max_files samples memory_bytes number of_runs offset pid pinned place position
         promised queued_count retries rows_in_all running_matching shm_bytes size size_bytes started
         started_in_all stderr_bytes stdout_bytes stored succeeded task_count tasks tasks_changed
         tasks_offset timed_out total total_matching total_running total_waiting uid unmeasured
-        used_bytes version attempts_at_start attempts_left total_stranded share_bytes most""",
+        used_bytes version attempts_at_start attempts_left total_stranded share_bytes most first last
+        rows_held unlinked""",
     "number": """asked at booked_gpu_hours changed_at cpu_hours cpus created_at deleted_at ended_before
         ends_by_at expires_at from_at made_at valid_from_at gpu_hours idle_s keep_s measured_s
         memory_gib_hours modified_at placed_at pushed_at registered_at seconds seen_at share since_at
         slack_s submitted_at timeout_s to_at updated_at used used_at used_gpu_hours failed_gpu_hours
-        idle_gpu_hours measured_gpu_hours wasted_gpu_hours span_s""",
+        idle_gpu_hours measured_gpu_hours wasted_gpu_hours span_s ends_in_s every_s expires_in_s
+        linked_at""",
     "object": """attempt conditions defaults env frameworks gpus job labels metadata most_ulimits needs phases
-        resources scheduling shared_with suggested task tasks_by_state terms total ulimits user""",
+        resources scheduling shared_with suggested task tasks_by_state terms total ulimits user problems""",
     "words": """after_needs choices cordoned command contradictions datasets entrypoint env gpu_models gpu_uuids
         groups images linked_uuids live_jobs members missing notices order sentences tasks users
         waits_for warnings""",
@@ -63,7 +67,7 @@ FIRM: Final = {
     "rows": """attempts certificates columns conditions datasets decisions edges entries events extensions gpus
         groups history images invitations items jobs layers missing nodes points processes registries
         rows running sessions snapshots started starts tags tasks timeouts tokens uploads used_by users
-        versions waits stranded others shares""",
+        versions waits stranded others shares links""",
 }
 # May be text, a list or an object.
 ANY: Final = "command gpu_model needs"

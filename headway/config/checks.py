@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..errors import Problem
 from ..units import format_duration
@@ -129,6 +130,7 @@ def _doors(config: HeadwayConfig) -> Iterator[Problem]:
             f"is {http.bind}, which other machines can reach: set tls_cert and tls_key, or name the proxy that does "
             "TLS in behind_proxy, or keep 127.0.0.1 and come in through ssh -L",
         )
+    yield from _sign_in(config)
     yield from _network(config)
     if not config.cluster.trust_dir and len(config.cluster.token) < MIN_TOKEN_CHARS:
         what = "is too short" if config.cluster.token else "is not set"
@@ -141,6 +143,33 @@ def _doors(config: HeadwayConfig) -> Iterator[Problem]:
     if is_wildcard(host):
         yield Problem(
             "worker.address", f"must say how the others reach this machine, since worker.bind is {config.worker.bind}"
+        )
+
+
+def _sign_in(config: HeadwayConfig) -> Iterator[Problem]:
+    http, oidc = config.httpserver, config.httpserver.oidc
+    if http.passwords != "on" and not oidc.issuer:
+        yield Problem(
+            "httpserver.passwords",
+            f"is {http.passwords}, but people could not sign in otherwise: set [httpserver.oidc] issuer, "
+            'or keep passwords = "on"',
+        )
+    if http.passwords == "off" and not http.first_admin_file:
+        yield Problem(
+            "httpserver.passwords",
+            "is off, so set first_admin_file: it is the way in for an admin on this machine while the provider is away",
+        )
+    if not oidc.issuer:
+        return
+    if not oidc.client_id:
+        yield Problem("httpserver.oidc.client_id", "must be set, since issuer is")
+    parts = urlsplit(oidc.issuer)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        yield Problem("httpserver.oidc.issuer", "must begin with https://, or anybody on the way could sign in as all")
+    if not http.public_url and not is_loopback(http.bind):
+        yield Problem(
+            "httpserver.public_url",
+            "must be set, since httpserver.oidc.issuer is: the provider sends people back there",
         )
 
 

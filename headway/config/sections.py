@@ -99,6 +99,51 @@ class ClusterSection(Section):
     simulated: bool = Field(default=False, description="shown everywhere: on this cluster nothing really runs")
 
 
+class OidcSection(Section):
+    """Signing in by a provider of identities with OpenID Connect (docs/operations/sign-in.md)."""
+
+    issuer: str = Field(
+        default="",
+        pattern=r"^(https?://[^\s?#]+)?$",
+        description="the provider's address, exactly as it calls itself; empty: no sign-in by a provider",
+    )
+    client_id: str = Field(default="", description="what the provider calls this Headway")
+    client_secret_file: FilePath = Field(
+        default="", description="the file with the secret that the provider gave; empty: it gave none"
+    )
+    scopes: tuple[str, ...] = Field(
+        default=("openid", "profile", "email"), description="what the provider is asked to tell; openid always"
+    )
+    button: str = Field(
+        default="Sign in with your organization",
+        min_length=1,
+        max_length=60,
+        description="what stands on the button of the page",
+    )
+    account_claim: str = Field(
+        default="preferred_username",
+        min_length=1,
+        description="the claim that a new account is named after, up to its @",
+    )
+    groups_claim: str = Field(default="groups", min_length=1, description="the claim that holds the person's groups")
+    allowed_domains: tuple[str, ...] = Field(
+        default=(), description="only people with a confirmed mail address there may sign in; by default anybody"
+    )
+    allowed_groups: tuple[str, ...] = Field(
+        default=(), description="only people of one of these groups may sign in; by default anybody"
+    )
+    admin_groups: tuple[str, ...] = Field(
+        default=(),
+        description="at each sign-in, who is in one of these groups becomes an admin, and who is in none is one no "
+        "more; by default admins are made here",
+    )
+    groups: dict[str, str] = Field(
+        default={},
+        description='groups of the provider and of Headway that follow them at each sign-in, such as `{staff = "lab"}`',
+    )
+    create_accounts: bool = Field(default=True, description="whether who has no account gets one at the first sign-in")
+
+
 class HttpServerSection(Section):
     """The web page and the HTTP API."""
 
@@ -173,6 +218,12 @@ class HttpServerSection(Section):
     registries: tuple[RegistryHost, ...] = Field(
         default=(), description="the only registries that jobs may name; by default any"
     )
+    passwords: Literal["on", "admins", "off"] = Field(
+        default="on",
+        description="whose passwords open sessions: everybody's, those of admins alone, or nobody's. `headway up "
+        "--reset-password` on the machine itself lets an admin in all the same",
+    )
+    oidc: OidcSection = OidcSection()
     insecure_registries: tuple[RegistryHost, ...] = Field(
         default=(), description="registries that are asked over plain http; those on this machine are anyway"
     )
@@ -552,6 +603,12 @@ class RetentionSection(Section):
         ge=1,
         le=36_500,
         description="how many days job events are kept, for `headway events` and those who go on with a cursor",
+    )
+    audit_days: int = Field(
+        default=365,
+        ge=1,
+        le=36_500,
+        description="how many days the lines of the audit log are kept",
     )
     accounts: Annotated[dict[str, AccountRetentionSection], AccountRules] = Field(
         default={},

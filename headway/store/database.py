@@ -50,6 +50,15 @@ _GIVEN_BACK_PAGES = 256
 _KEPT_FREE_PAGES = 512  # are soon used again
 
 
+def _both(work: Work[T], also: Work[Any]) -> Work[T]:
+    def both(conn: Connection) -> T:
+        result = work(conn)
+        also(conn)
+        return result
+
+    return both
+
+
 def after_commit(conn: Connection, call: Callable[[], None]) -> None:
     """Inside a write: `call()` runs on the event loop once this transaction is durable, never if it fails."""
     conn.info.setdefault("headway_after_commit", []).append(call)
@@ -81,6 +90,8 @@ class Database:
         self._deferred: list[Work[Any]] = []
         self._deferred_lock = threading.Lock()
         self.dropped = 0  # how often deferred work was given up, for a fault in it
+        # Asked on the event loop at each write, by whom it is called: work that joins the same transaction.
+        self.joins: Callable[[], Work[Any] | None] = lambda: None
         self._flush: asyncio.TimerHandle | None = None
         self._flush_task: asyncio.Task[None] | None = None
         self._flush_failures = 0
@@ -167,7 +178,8 @@ class Database:
             StoreUnavailable: locked, away, closing or read-only; nothing was stored as far as one can know.
             Exception: whatever `work` raised; nothing was stored.
         """
-        return await self._in_writer(lambda: self._transaction(work))
+        also = self.joins()
+        return await self._in_writer(lambda: self._transaction(work if also is None else _both(work, also)))
 
     async def read(self, work: Work[T]) -> T:
         """Runs `work(conn)` on one snapshot in a reader thread. It can't write.

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from .. import schemas as s
+from ..audit.current import note
 from ..cluster import node_csv
 from ..cluster.scheduling import SchedulingPatch
 from .common import AnAdmin, SignedIn, TheParts
@@ -56,6 +57,7 @@ async def get_queue(
 async def set_scheduling(wanted: SchedulingPatch, by: AnAdmin, parts: TheParts) -> s.Scheduling:
     """Another policy or discipline for the running queue, until it is set again; the queue and promised starts stay.
     `default` goes back to what the configuration says."""
+    note(**wanted.model_dump(exclude_none=True))
     return await parts.cluster.set_scheduling(wanted, by=by.name)
 
 

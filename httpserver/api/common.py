@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Request, Response, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 
 from headway.errors import NotAllowed, NotSignedIn
@@ -53,6 +53,19 @@ async def an_admin(account: Annotated[Account, Depends(signed_in)]) -> Account:
     if not account.admin:
         raise NotAllowed("Only an admin may do that.")
     return account
+
+
+def set_session_cookie(request: Request, response: Response, token: str, life_s: float) -> None:
+    """The browser is signed in from now on."""
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=int(life_s),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.scope.get("headway.secure", False),
+    )
 
 
 SignedIn = Annotated[Account, Depends(signed_in)]

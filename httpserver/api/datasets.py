@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from ..audit.current import note
 from ..datasets import schemas as s
 from .common import SignedIn, TheParts, streams
 
@@ -28,6 +29,7 @@ async def list_datasets(
 @router.post("/datasets", status_code=202)
 async def publish_dataset(body: s.DatasetPublish, account: SignedIn, parts: TheParts) -> s.Dataset:
     """Publishes a folder of one's space as a new dataset or its next version, in the background."""
+    note(f"dataset {body.name}")
     return await parts.datasets.publish(account, body)
 
 
@@ -40,6 +42,7 @@ async def get_dataset(name: Name, account: SignedIn, parts: TheParts) -> s.Datas
 @router.patch("/datasets/{name}")
 async def update_dataset(name: Name, body: s.DatasetChange, account: SignedIn, parts: TheParts) -> s.Dataset:
     """Changes description and who may use it: the owner and admins."""
+    note(changed=sorted(body.model_fields_set))
     return await parts.datasets.change(account, name, body)
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from .. import schemas as s
+from ..audit.current import note
 from ..filesystem.paths import from_address, shown
 from .common import BINARY, SignedIn, TheParts, streams
 
@@ -82,6 +83,7 @@ async def put_file(
     of: Of = "",
 ) -> Response:
     """Writes a whole file at once: until the last byte has come, the old one stays."""
+    _note_of(of)
     size, existed = await parts.files.put(
         account,
         _path(request),
@@ -120,6 +122,8 @@ async def delete_file(
     of: Of = "",
 ) -> Response:
     """Deletes a file, an empty folder, or a link (never what it points at). For some days it can be restored."""
+    _note_of(of)
+    note(permanent=permanent)
     trash_id = await parts.files.delete(account, _path(request), recursive=recursive, permanent=permanent, of=of)
     return Response(status_code=204, headers={"Headway-Trash-Id": trash_id} if trash_id else None)
 
@@ -135,7 +139,14 @@ async def change_file(
     of: Of = "",
 ) -> s.FileDone:
     """Makes a folder (with those on the way; one that is there already is fine), or renames."""
+    _note_of(of)
+    note(op=op, **({"to": body.to} if body is not None else {}))
     if op == "mkdir":
         await parts.files.mkdir(account, _path(request), of=of)
         return s.FileDone(path=_shown(request))
     return await parts.files.move(account, _path(request), body, of=of)
+
+
+def _note_of(of: str) -> None:
+    if of:
+        note(of=of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from ..audit.current import note
 from ..schemas.gpu_holds import GpuHold, GpuHoldRequest
 from .common import SignedIn, TheParts
 
@@ -14,4 +15,6 @@ router = APIRouter(tags=["jobs"])
 async def hold_gpus(wanted: GpuHoldRequest, account: SignedIn, parts: TheParts) -> GpuHold:
     """Queues for GPUs of one machine, as a job of one task. Its worker gives them to the process there that shows the
     secret of `key_hash` (`headway gpu run`). Cancelling the job withdraws the request, or ends the process."""
-    return await parts.gpu_holds.ask(account, wanted)
+    made = await parts.gpu_holds.ask(account, wanted)
+    note(f"job {made.job_id}")
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from .. import schemas as s
+from ..audit.current import note
 from .common import AnAdmin, SignedIn, TheParts
 
 router = APIRouter(tags=["groups"])
@@ -19,12 +20,14 @@ async def list_groups(_: SignedIn, parts: TheParts) -> s.GroupList:
 @router.post("/groups", status_code=201)
 async def create_group(body: s.GroupCreate, by: AnAdmin, parts: TheParts) -> s.Group:
     """Makes a group of accounts."""
+    note(f"group {body.name}", members=body.members)
     return await parts.groups.create(by, body.name, body.members)
 
 
 @router.patch("/groups/{name}")
 async def update_group(name: str, body: s.GroupPatch, by: AnAdmin, parts: TheParts) -> s.Group:
     """Adds and removes members."""
+    note(add=body.add, remove=body.remove)
     return await parts.groups.change(by, name, add=body.add, remove=body.remove)
 
 

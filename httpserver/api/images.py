@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from headway.errors import NotFound
 
+from ..audit.current import note
 from ..market import schemas as s
 from ..market.download import ArchiveResponse
 from ..market.names import is_id
@@ -64,6 +65,7 @@ async def get_image(ref: Ref, account: SignedIn, parts: TheParts) -> s.ImageDeta
 @router.patch("/images/{ref:path}")
 async def update_image(ref: Ref, body: s.ImagePatch, account: SignedIn, parts: TheParts) -> s.ImageDetail:
     """Changes description and who may use it: the owner and admins."""
+    note(changed=sorted(body.model_fields_set))
     return await parts.market.change(account, ref, body)
 
 
@@ -76,6 +78,7 @@ async def tag_image(
     op: Annotated[Literal["tag"], Query(description="`tag`: ImageTagCreate")],
 ) -> s.ImageDetail:
     """Points one more tag of the same image to this content, or moves one. Jobs keep what they were submitted with."""
+    note(tag=body.tag)
     return await parts.market.tag(account, ref, body.tag)
 
 

@@ -12,6 +12,7 @@ from headway.errors import NotFound
 from headway.states import JobState
 
 from .. import schemas as s
+from ..audit.current import note, nothing_changes
 from ..jobs.decisions import DecisionList
 from ..parts import Parts
 from ..text import near_names
@@ -65,6 +66,9 @@ async def submit_job(
 ) -> s.Submitted:
     """Takes a job whole or refuses it whole with all its problems (422). An account that would have more waiting tasks
     than it may is refused too (429)."""
+    if dry_run:
+        nothing_changes()
+    parts.audit.begin_early()
     submitted = await parts.submit.submit(
         account,
         request.stream(),
@@ -77,6 +81,7 @@ async def submit_job(
     )
     if dry_run or submitted.already_known:
         response.status_code = 200
+    note(f"job {submitted.id}" if submitted.id else "", name=submitted.name, known=submitted.already_known)
     return submitted
 
 
@@ -202,6 +207,10 @@ async def delete_job(job: JobRef, account: SignedIn, parts: TheParts) -> Respons
 @router.post("/jobs/prune")
 async def prune_jobs(wish: s.Prune, account: SignedIn, parts: TheParts) -> s.Pruned:
     """Deletes all ended jobs that are old enough, but for pinned ones; some in each call."""
+    if wish.dry_run:
+        nothing_changes()
+    note(older=wish.older, owner=wish.owner or "everybody")
+    await parts.audit.begin()
     pruned = await parts.jobs.prune(account, wish)
     if wish.owner not in ("", "me") and not (pruned.jobs or pruned.pinned or wish.cursor):
         await _refuse_unknown_owner(wish.owner, parts)
@@ -245,6 +254,7 @@ async def extend_task(
 ) -> s.Extended:
     """Gives this running task more time, at once when nobody's promised start moves (else 409, with who waits how
     long)."""
+    note(by=wish.by, force=wish.force)
     return await parts.jobs.extend(account, job, task, by=wish.by, force=wish.force, key=idempotency_key)
 
 

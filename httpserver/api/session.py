@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from .. import schemas as s
 from ..auth import views
-from .common import COOKIE, SignedIn, TheParts
+from .common import COOKIE, SignedIn, TheParts, set_session_cookie
 
 router = APIRouter(tags=["session"])
 
@@ -14,16 +14,13 @@ router = APIRouter(tags=["session"])
 @router.post("/session")
 async def sign_in(body: s.Credentials, request: Request, response: Response, parts: TheParts) -> s.Session:
     """Answers a token and sets it as a cookie too. Wrong names and wrong passwords are told alike."""
-    signed = await parts.accounts.sign_in(body.username, body.password, client=request.scope["headway.client"])
-    response.set_cookie(
-        COOKIE,
-        signed.token,
-        max_age=int(parts.settings.session_s),
-        path="/",
-        httponly=True,
-        samesite="strict",
-        secure=request.scope.get("headway.secure", False),
+    signed = await parts.accounts.sign_in(
+        body.username,
+        body.password,
+        client=request.scope["headway.client"],
+        agent=request.headers.get("user-agent", ""),
     )
+    set_session_cookie(request, response, signed.token, parts.settings.session_s)
     return s.Session(user=views.user(signed.account), token=signed.token, expires_at=signed.expires_at)
 
 

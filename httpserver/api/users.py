@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from headway.errors import InvalidInput, Problem
 
 from .. import schemas as s
+from ..audit.current import note
 from ..auth import views
 from ..jobs.account_removal import HomeFate
 from .common import AnAdmin, TheParts
@@ -34,6 +35,7 @@ async def list_users(_: AnAdmin, parts: TheParts) -> s.UserList:
 @router.post("/users", status_code=201)
 async def create_user(body: s.UserCreate, by: AnAdmin, parts: TheParts) -> s.UserCreated:
     """Makes an account with its personal space. Without a password one is made and answered once."""
+    note(f"account {body.name}", admin=body.admin)
     account, password = await parts.accounts.create(
         body.name,
         body.password,
@@ -52,6 +54,7 @@ async def create_user(body: s.UserCreate, by: AnAdmin, parts: TheParts) -> s.Use
 async def update_user(name: str, body: s.UserPatch, by: AnAdmin, parts: TheParts) -> s.User:
     """Changes what is given. The last enabled admin can't be disabled or made a plain user."""
     changes = body.model_dump(exclude_none=True, exclude={"keep_tokens", "cancel_jobs"})
+    note(changed=sorted(changes), **{key: value for key, value in changes.items() if key != "password"})
     _check_wishes(body)
     if changes.get("quota_bytes") == -1:
         changes["quota_bytes"] = None
@@ -85,6 +88,7 @@ async def remove_user(
 ) -> s.UserRemoved:
     """Removes a disabled account that has no live jobs. Admins still see its jobs; name and uid are never given
     again."""
+    note(home=home, **({"to": to} if to else {}))
     return s.UserRemoved(name=name, home=await parts.removal.remove(name, home, to, by=by))
 
 

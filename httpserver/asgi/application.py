@@ -16,6 +16,7 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 
 from ..api import (
+    audit,
     cluster,
     code,
     datasets,
@@ -32,12 +33,14 @@ from ..api import (
     samples,
     secrets,
     session,
+    sign_in,
     trash,
     trust,
     uploads,
     usage,
     users,
 )
+from ..api.auditing import audited
 from ..http import problems
 from ..http.query_names import refuse_unknown
 from ..parts import Parts
@@ -74,10 +77,10 @@ def routes(parts: Parts | None) -> FastAPI:
     app.state.parts = parts
     # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
-        session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, job_events, users,
-        registries, secrets, usage, samples, gpu_holds, trust,
+        session, sign_in, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events,
+        job_events, users, registries, secrets, usage, samples, gpu_holds, trust, audit,
     ):  # fmt: skip
-        app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
+        app.include_router(module.router, prefix=API, dependencies=[Depends(audited), Depends(refuse_unknown)])
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)
     app.add_exception_handler(HTTPException, _of_http)
@@ -95,6 +98,7 @@ def _operation_id(route: APIRoute) -> str:
 def _answer(request: Request, error: HeadwayError) -> Response:
     if error.http_status >= 500 and error.http_status not in (503, 504, 507):
         log.error("http.error", path=request.url.path, slug=error.slug, reason=error.message)
+    request.scope["headway.problem"] = error.slug
     return problems.response(error, request.scope.get("headway.request_id", ""))
 
 

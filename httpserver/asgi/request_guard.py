@@ -28,6 +28,11 @@ _OPEN = frozenset(
     {
         ("POST", f"{API}/session"),
         ("POST", f"{API}/join"),
+        ("GET", f"{API}/session/ways"),
+        ("GET", f"{API}/session/provider"),
+        ("GET", f"{API}/session/provider/callback"),
+        ("POST", f"{API}/session/requests"),
+        ("POST", f"{API}/session/requests/poll"),
         ("GET", f"{API}/openapi.json"),
         ("HEAD", f"{API}/openapi.json"),
     }
@@ -124,6 +129,9 @@ class _Request:
             route = getattr(self._scope.get("route"), "path", "other")
             seconds = time.perf_counter() - self._began
             self._parts.numbers.count_request(self._scope["method"], route, self._status, seconds)
+            self._parts.audit.ended(
+                self._scope.get("headway.audit"), self._status, self._scope.get("headway.problem", "")
+            )
 
     async def _run_while_signed_in(self, app: ASGIApp) -> None:
         if not self._hash:
@@ -238,6 +246,7 @@ class _Request:
         if known is not None:
             scope["headway.account"] = known.account
             scope["headway.token"] = secret
+            scope["headway.way"] = f"{'session' if known.session else 'token'} {known.id}"
             self._hash = known.hash
             if by_cookie and known.renewed_until is not None:
                 self._cookie = _set_cookie(secret, self._parts.settings.session_s, secure=scope["headway.secure"])
@@ -359,6 +368,7 @@ class _Request:
                 # Half an answer is out. Without its end the server cuts the line, so that nobody takes it for whole.
                 log.warning("http.cut", path=self._scope["path"], slug=error.slug, reason=error.message)
             return
+        self._scope["headway.problem"] = error.slug
         answer = problems.response(error, self.id)
         if isinstance(error, problems.TooSlow) or (self._over and self._more):
             answer.headers["Connection"] = "close"  # what might still come is the rest of this body

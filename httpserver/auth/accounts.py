@@ -23,9 +23,11 @@ from headway.logs import get_logger
 from headway.store.database import Database
 from headway.units import counted
 
+from ..audit import current as audit
+from ..settings import PasswordsMode
 from . import ids, known_addresses, password_rules, tokens
 from .known_addresses import KnownAddresses
-from .model import Account, SignedInSession, StoredToken
+from .model import Account, CameFrom, SignedInSession, StoredToken
 from .own_sessions import OwnSessions
 from .passwords import Passwords, new_password
 from .secret import hashed
@@ -46,6 +48,7 @@ class TokenOwner:
 
     account: Account
     session: bool
+    id: str  # of the session or token
     hash: str
     renewed_until: float | None = None
 
@@ -61,11 +64,14 @@ class Accounts:
         uid_from: int = 20_000,
         uid_to: int = 60_000,
         session_s: float = 7 * 86400,
+        passwords: PasswordsMode = "on",
     ) -> None:
         self._db = db
         self._clock = clock
         self._uids = range(uid_from, uid_to)
         self._passwords = Passwords()
+        self._mode = passwords
+        self._by_operator: set[str] = set()  # whose password counts in this run, whatever the mode says
         self._limits = SignInLimits()
         # Apart from those of signing in: no stranger's guess keeps the owner of an account from a new password.
         self._own = FailureLimit(burst=8, every_s=20)
@@ -116,20 +122,27 @@ class Accounts:
             return
         password = new_password()
         await asyncio.to_thread(write_private, file, f"{FIRST_ADMIN}\n{password}\n")
-        await self.create(FIRST_ADMIN, password, admin=True, may_use_high_priority=True, by="first start")
+        with audit.of_service("account.first_admin", f"account {FIRST_ADMIN}", self._clock.now()):
+            await self.create(FIRST_ADMIN, password, admin=True, may_use_high_priority=True, by="first start")
+        self._by_operator.add(FIRST_ADMIN)
         log.info("account.first_admin", name=FIRST_ADMIN, file=str(file))
 
     # -- signing in -----------------------------------------------------------------------------
 
-    async def sign_in(self, name: str, password: str, *, client: str) -> SignedInSession:
-        """Opens a session.
+    async def sign_in(self, name: str, password: str, *, client: str, agent: str = "") -> SignedInSession:
+        """Opens a session. ``agent``: what the client's program calls itself.
 
         Who has signed in from this address before is let in by the right password whatever was tried there.
 
         Raises:
-            NotSignedIn: wrong name or password (the same message for both), or the account is disabled.
+            NotSignedIn: wrong name or password (the same message for both), the account is disabled, or its password
+                does not count here.
             TooMany: too many wrong passwords lately.
         """
+        # A name that is no account may be a password in the wrong field.
+        audit.note(who=name if name in self._hashes else "", way="password")
+        if self._mode == "off" and not self._by_operator:
+            raise _passwords_off()
         place, now = place_of(client), self._clock.monotonic()
         wait_s = self._limits.wait_s(name, place, now)
         if wait_s > 0 and not self._known.has(name, place):
@@ -147,25 +160,41 @@ class Accounts:
         account = self._accounts.get(name)
         if account is None or not account.enabled:
             raise NotSignedIn("This account is disabled; ask an admin.")
+        if not self._password_counts(account):
+            raise _passwords_off()
         self._limits.succeeded(name, place)
         if stored is not None and self._passwords.outdated(stored):
             fresh = await self._passwords.hash(password)
             await self._store_password(name, fresh, instead_of=stored)
             stored = fresh
         return await self._open_session(
-            account, lambda conn: self._known.note(conn, name, place, self._clock.now()), stored
+            account,
+            lambda conn: self._known.note(conn, name, place, self._clock.now()),
+            stored,
+            CameFrom(client, agent, "password"),
         )
 
-    async def open_session(self, name: str) -> SignedInSession:
-        """Opens a session without a password, for the machine's own operator.
+    async def open_session(self, name: str, came: CameFrom | None = None) -> SignedInSession:
+        """Opens a session without a password: who it is was found out otherwise.
 
         Raises:
             NotFound: no such account.
+            NotSignedIn: the account is disabled.
         """
-        return await self._open_session(self._get(name), lambda conn: None, None)
+        return await self._open_session(self._get(name), lambda conn: None, None, came or CameFrom(way="operator"))
+
+    async def reset_by_operator(self, name: str, password: str) -> None:
+        """Another password, as the machine's operator wants it, and the account is enabled. The password counts in this
+        run, whatever the mode says. Raises as :meth:`update` does."""
+        with audit.of_service("account.operator_reset", f"account {name}", self._clock.now()):
+            await self.update(name, {"password": password, "enabled": True}, by="the machine's operator")
+        self._by_operator.add(name)
+
+    def _password_counts(self, account: Account) -> bool:
+        return self._mode == "on" or (self._mode == "admins" and account.admin) or account.name in self._by_operator
 
     async def _open_session(
-        self, account: Account, also: Callable[[Connection], None], stored: str | None
+        self, account: Account, also: Callable[[Connection], None], stored: str | None, came: CameFrom
     ) -> SignedInSession:
         """``stored``: the hash that the password was checked against; None: there was no password."""
         now = self._clock.now()
@@ -181,7 +210,7 @@ class Accounts:
             if stored is not None and self._hashes.get(account.name) != stored:
                 raise NotSignedIn("The password was changed meanwhile: sign in again.")
 
-        secret, expires_at = await self._tokens.open_session(account.name, work, still)
+        secret, expires_at = await self._tokens.open_session(account.name, work, still, _shortened(came))
         account = replace(self._get(account.name), signed_in_at=now)
         self._accounts[account.name] = account
         log.info("account.signed_in", name=account.name)
@@ -199,7 +228,7 @@ class Accounts:
         account = self._accounts.get(token.account) if token is not None else None
         if token is None or account is None or not account.enabled:
             return None
-        return TokenOwner(account, token.session, token.hash, self._tokens.used(token))
+        return TokenOwner(account, token.session, token.id, token.hash, self._tokens.used(token))
 
     # -- sessions and tokens --------------------------------------------------------------------
 
@@ -259,6 +288,10 @@ class Accounts:
         """Also those that were removed, since some of what they left is still kept."""
         return await self.all() + sorted(self._removed.values(), key=lambda account: account.name)
 
+    def is_taken(self, name: str) -> bool:
+        """Whether there is, or was, an account of that name, so that none can be made."""
+        return name in self._accounts or name in self._removed or name in RESERVED_ACCOUNTS
+
     def get(self, name: str) -> Account | None:
         """The account of that name, disabled ones too."""
         return self._accounts.get(name)
@@ -275,8 +308,9 @@ class Accounts:
         may_use_high_priority: bool = False,
         quota_bytes: int | None = None,
         by: str,
+        also: Callable[[Connection], object] = lambda conn: None,
     ) -> tuple[Account, str | None]:
-        """Makes an account; answers the password too when it was made here.
+        """Makes an account; answers the password too when it was made here. ``also`` joins the transaction.
 
         Raises:
             InvalidInput: a name that tasks or the image market use otherwise, an id of the machines, or a password that
@@ -316,7 +350,12 @@ class Accounts:
                 quota_bytes=quota_bytes,
             )
             row = {**{f: getattr(account, f) for f in Account.__slots__}, "password_hash": stored}
-            await self._db.write(lambda conn: conn.execute(insert(accounts_table).values(**row)))
+
+            def work(conn: Connection) -> None:
+                conn.execute(insert(accounts_table).values(**row))
+                also(conn)
+
+            await self._db.write(work)
             self._accounts[name] = account
             self._hashes[name] = stored
         log.info("account.made", name=name, uid=uid, admin=admin, by=by)
@@ -496,6 +535,15 @@ class Accounts:
 
 def _name_refused(kind: type[InvalidInput | Conflict], sentence: str) -> InvalidInput | Conflict:
     return kind(sentence, problems=[Problem("/name", sentence)])
+
+
+def _passwords_off() -> NotSignedIn:
+    return NotSignedIn("Passwords don't open sessions for this account here: sign in by the other button on the page.")
+
+
+def _shortened(came: CameFrom) -> CameFrom:
+    """What a client says of itself is kept in part, and without signs that move what stands around it."""
+    return replace(came, agent="".join(sign for sign in came.agent[:200] if sign.isprintable()))
 
 
 def _too_many(wait_s: float) -> TooMany:

@@ -22,6 +22,15 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class CameFrom:
+    """From where a session was opened: the client's address, what its program calls itself, and by which way."""
+
+    address: str = ""
+    agent: str = ""
+    way: str = ""  # password, provider, command line, operator
+
+
+@dataclass(frozen=True, slots=True)
 class SignedInSession:
     """A fresh session; ``token`` is kept nowhere else."""
 
@@ -39,3 +48,4 @@ class StoredToken:
     created_at: float
     expires_at: float | None  # None: until deleted
     used_at: float | None  # to about a minute
+    came: CameFrom = CameFrom()

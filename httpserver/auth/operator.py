@@ -19,7 +19,8 @@ async def reset_wished(accounts: Accounts, file: Path) -> None:
     """Gives the account that the wish beside ``file`` names another password, written to ``file``, and enables it.
 
     Its sessions and tokens end. The password comes into the file first, and the wish goes last: after a crash in
-    between the next start begins anew. A wish for an account that isn't there is dropped.
+    between the next start begins anew. A wish for an account that isn't there is dropped. The password counts until the
+    next start even where passwords are switched off, so that nobody is shut out while the provider is away.
     """
     wish = file.with_name(file.name + WISH)
     try:
@@ -34,6 +35,6 @@ async def reset_wished(accounts: Accounts, file: Path) -> None:
     else:
         password = new_password()
         await asyncio.to_thread(write_private, file, f"{name}\n{password}\n")
-        await accounts.update(name, {"password": password, "enabled": True}, by="the machine's operator")
+        await accounts.reset_by_operator(name, password)
         log.info("account.reset_by_operator", name=name, file=str(file))
     await asyncio.to_thread(wish.unlink, missing_ok=True)

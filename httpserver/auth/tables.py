@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
 from ..tables import metadata
 
@@ -35,6 +35,10 @@ tokens = Table(
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float),
     Column("used_at", Float),
+    # Of a session: where it was opened, by which program, and by which way.
+    Column("address", Text, nullable=False, server_default=""),
+    Column("agent", Text, nullable=False, server_default=""),
+    Column("way", Text, nullable=False, server_default=""),
     Index("tokens_account", "account"),
 )
 

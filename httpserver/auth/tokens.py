@@ -18,8 +18,9 @@ from headway.errors import InvalidInput, Problem, TooMany
 from headway.store.database import Database
 from headway.units import round_duration
 
+from ..audit.current import note
 from .live_requests import LiveRequests
-from .model import StoredToken
+from .model import CameFrom, StoredToken
 from .secret import SESSION, TOKEN, hashed, new_secret, plausible
 from .tables import tokens as table
 
@@ -44,6 +45,9 @@ class KnownToken:
     created_at: float
     expires_at: float | None
     used_at: float | None
+    address: str = ""
+    agent: str = ""
+    way: str = ""
 
     def live(self, now: float) -> bool:
         return self.expires_at is None or self.expires_at > now
@@ -75,7 +79,7 @@ class Tokens:
     # -- making ---------------------------------------------------------------------------------
 
     async def open_session(
-        self, account: str, also: Callable[[Connection], object], still: Callable[[], None]
+        self, account: str, also: Callable[[Connection], object], still: Callable[[], None], came: CameFrom
     ) -> tuple[str, float]:
         """A new session's secret and end. ``also`` joins the transaction. The oldest one too many ends.
 
@@ -83,7 +87,11 @@ class Tokens:
         """
         now = self._clock.now()
         secret, expires_at = new_secret(SESSION), now + self._session_s
-        token = KnownToken(hashed(secret), secrets.token_hex(8), account, True, "", now, expires_at, None)
+        id = secrets.token_hex(8)
+        token = KnownToken(
+            hashed(secret), id, account, True, "", now, expires_at, None, came.address, came.agent, came.way
+        )
+        note(f"session {id}")
         async with self._changing:
             still()
             surplus = self._surplus_sessions(account)
@@ -112,6 +120,7 @@ class Tokens:
         secret = new_secret(TOKEN)
         expires_at = None if expires_in_s is None else now + expires_in_s
         token = KnownToken(hashed(secret), secrets.token_hex(8), account, False, name, now, expires_at, None)
+        note(f"token {token.id}", name=name)
         async with self._changing:
             still()
             self._check_end(asking, expires_at)
@@ -215,4 +224,5 @@ def _row(token: KnownToken) -> dict[str, Any]:
 
 
 def _told(token: KnownToken) -> StoredToken:
-    return StoredToken(token.id, token.name, token.created_at, token.expires_at, token.used_at)
+    came = CameFrom(token.address, token.agent, token.way)
+    return StoredToken(token.id, token.name, token.created_at, token.expires_at, token.used_at, came)

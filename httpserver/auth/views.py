@@ -35,7 +35,13 @@ def token(stored: StoredToken) -> s.Token:
 
 def session(stored: StoredToken) -> s.AccountSession:
     return s.AccountSession(
-        id=stored.id, created_at=stored.created_at, expires_at=stored.expires_at, used_at=stored.used_at
+        id=stored.id,
+        created_at=stored.created_at,
+        expires_at=stored.expires_at,
+        used_at=stored.used_at,
+        address=stored.came.address,
+        agent=stored.came.agent,
+        way=stored.came.way,
     )
 
 

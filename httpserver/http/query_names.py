@@ -18,6 +18,7 @@ from headway.errors import InvalidInput, Problem
 from ..text import near_names
 
 _MOST_TOLD = 10
+_TAKES_ANY = frozenset({"finish_by_provider"})  # providers add names of their own to their answer
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -26,9 +27,9 @@ async def refuse_unknown(request: Request) -> None:
     Raises:
         InvalidInput: the route has no parameter of this name, or takes one value of it and not several.
     """
-    if not request.scope["query_string"]:
-        return
     route: APIRoute = request.scope["route"]
+    if not request.scope["query_string"] or route.name in _TAKES_ANY:
+        return
     several = _names(route.dependant)
     known = sorted(several)
     given = Counter(name for name, _ in request.query_params.multi_items())

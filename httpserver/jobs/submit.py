@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, cast
 
 from headway.errors import (
@@ -64,12 +64,14 @@ class Submit:
         pinning: Pinning,
         uses: Uses,
         refuses: Callable[[Account], str],
+        before_it_counts: Callable[[], Awaitable[None]],
     ) -> None:
         self._services = services
         self._process = process
         self._pinning = pinning
         self._uses = uses
         self._refuses = refuses
+        self._before_it_counts = before_it_counts
 
     async def submit(
         self,
@@ -240,8 +242,11 @@ class Submit:
         """To JobManager, while nobody can delete what the job needs."""
         refs = pins.refs(account.name, found.wanted)
         if header.dry_run or not refs:
+            if not header.dry_run:
+                await self._before_it_counts()
             return await self._send(header, found.parts, pins)
         await self._uses.hold(header.request_id, account.name, refs)
+        await self._before_it_counts()
         try:
             reply = await self._send(header, found.parts, pins)
         except HeadwayError as error:

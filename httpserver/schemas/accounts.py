@@ -132,6 +132,9 @@ class AccountSession(ApiResponse):
     created_at: float
     expires_at: float | None
     used_at: float | None
+    address: str = Field("", description="where it was opened; empty: by an older version")
+    agent: str = Field("", description="what the program calls itself that opened it")
+    way: str = Field("", description="password · provider · command line · operator")
 
 
 class AccountSessionList(ApiResponse):

@@ -12,6 +12,8 @@ import httpserver.app
 from tests.integration.http_rig import a_rig
 
 DOCUMENT = json.loads(Path(httpserver.app.__file__).with_name("openapi.json").read_text("utf-8"))
+# It would end the session of this test; and providers add names of their own to their answer.
+OTHERS = {("/api/v1/session", "delete"), ("/api/v1/session/provider/callback", "get")}
 METHODS = ("get", "put", "post", "patch", "delete")
 
 
@@ -24,7 +26,7 @@ async def test_every_route_refuses_what_it_does_not_know(tmp_path: Path) -> None
                 continue
             path = template.removeprefix("/api/v1").replace("{", "x").replace("}", "")
             for method in METHODS:
-                if method not in operations or (template, method) == ("/api/v1/session", "delete"):
+                if method not in operations or (template, method) in OTHERS:
                     continue
                 answer = await ann.request(method, path, params={"no_such_thing": "1"})
                 tried += 1

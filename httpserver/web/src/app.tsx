@@ -30,6 +30,8 @@ const Datasets = lazy(() => patiently(() => import("./views/datasets")).then((m)
 const Account = lazy(() => patiently(() => import("./views/account")).then((m) => ({ default: m.Account })));
 const Accounts = lazy(() => patiently(() => import("./views/accounts")).then((m) => ({ default: m.Accounts })));
 const AccountOf = lazy(() => patiently(() => import("./views/account-of")).then((m) => ({ default: m.AccountOf })));
+const Approve = lazy(() => patiently(() => import("./views/approve")).then((m) => ({ default: m.Approve })));
+const Audit = lazy(() => patiently(() => import("./views/audit")).then((m) => ({ default: m.Audit })));
 const UsageView = lazy(() => patiently(() => import("./views/usage")).then((m) => ({ default: m.UsageView })));
 const Help = lazy(() => patiently(() => import("./views/help")).then((m) => ({ default: m.Help })));
 const DatasetView = lazy(() => patiently(() => import("./views/dataset")).then((m) => ({ default: m.DatasetView })));
@@ -290,6 +292,14 @@ function Shell({
               </Route>
             )}
             {user.admin && <Route path="/accounts/:name">{({ name }) => <AccountOf name={name} me={user.name} key={name} />}</Route>}
+            {user.admin && (
+              <Route path="/audit">
+                <Audit />
+              </Route>
+            )}
+            <Route path="/approve">
+              <Approve user={user} />
+            </Route>
             <Route path="/account">
               <Account user={user} />
             </Route>

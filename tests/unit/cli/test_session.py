@@ -260,3 +260,64 @@ def test_a_reset_signs_the_operator_in_anew(monkeypatch: pytest.MonkeyPatch, tmp
     assert len(ran) == 1
     assert "another password" in up._reset_told("ann", True)
     assert "no account 'zoe'" in up._reset_told("zoe", False)
+
+
+class _Page:
+    """A server at which somebody decides after some looks."""
+
+    def __init__(self, *states: str) -> None:
+        self.states = list(states)
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        if request.url.path.endswith("/session/requests"):
+            answer = {
+                "code": "BCDF-GHJK",
+                "path": "/approve?code=BCDF-GHJK",
+                "secret": "s",
+                "expires_in_s": 600,
+                "every_s": 0,
+            }
+            return httpx.Response(201, json=answer)
+        state = self.states.pop(0)
+        if state == "over":
+            return httpx.Response(400, json={"detail": "Nobody approved this sign-in in time."})
+        session = {"token": "hws_t", "user": {"name": "ann"}, "expires_at": 1} if state == "approved" else None
+        return httpx.Response(200, json={"state": state, "session": session})
+
+
+def _by_page(monkeypatch: pytest.MonkeyPatch, *states: str) -> tuple[Any, _Page, list[str]]:
+    page, opened = _Page(*states), []
+    monkeypatch.setattr(session, "Client", lambda profile: Client(profile, transport=httpx.MockTransport(page)))
+    monkeypatch.setattr(session.click, "launch", opened.append)
+    return CliRunner().invoke(cli, ["login", NEW, "--browser"]), page, opened
+
+
+def test_without_a_password_a_page_anywhere_lets_it_in(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "x")
+    monkeypatch.setenv("DISPLAY", ":0")
+    done, page, opened = _by_page(monkeypatch, "waiting", "waiting", "approved")
+    assert done.exit_code == 0, done.output
+    assert f"{NEW}/approve?code=BCDF-GHJK" in done.output
+    assert "the code BCDF-GHJK" in done.output
+    assert "Signed in as ann" in done.output
+    assert opened == []
+    assert len(page.asked) == 4
+    assert Profile.load().token == "hws_t"
+
+
+@pytest.mark.parametrize(("state", "said"), [("denied", "turned away"), ("over", "in time")])
+def test_who_is_turned_away_or_forgotten_keeps_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, file: Path, state: str, said: str
+) -> None:
+    Profile(url=OLD, token="hws_old", user="bea").save()
+    done, _, _ = _by_page(monkeypatch, "waiting", state)
+    assert done.exit_code != 0
+    assert said in str(done.exception or done.output)
+    assert Profile.load().token == "hws_old"
+
+
+def test_a_page_and_a_password_exclude_each_other(file: Path) -> None:
+    done = CliRunner().invoke(cli, ["login", NEW, "--browser", "-u", "ann"])
+    assert done.exit_code == 2

@@ -33,6 +33,7 @@ def test_the_page_of_docs_has_this_table() -> None:
 def test_a_worker_may_make_few_calls() -> None:
     assert {method for method, roles in CALLERS.items() if Role.WORKER in roles} == {
         "HttpServer/GetRegistryAuth",
+        "HttpServer/GetTaskSecrets",
         "TaskManager/Heartbeat",
         "TaskManager/ReportAttempts",
         "ResourceManager/RegisterNode",

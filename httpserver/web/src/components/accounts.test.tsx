@@ -218,7 +218,7 @@ describe("a secret", () => {
 });
 
 describe("sessions", () => {
-  const row = { id: "s1", created_at: 1, used_at: null, expires_at: 2, current: true };
+  const row = { id: "s1", created_at: 1, used_at: null, expires_at: 2, address: "10.0.0.7", agent: "curl", way: "password", current: true };
 
   it("end one by one, but for the one that asks", async () => {
     vi.spyOn(own, "sessions").mockResolvedValue([row, { ...row, id: "s2", current: false }]);

@@ -7,6 +7,9 @@ import { firstPress } from "../domain/press";
 type Row = Token | Session | OwnSession;
 
 export const nameOf = (row: Row): string => ("name" in row ? visible(row.name) : "");
+/** The address and the way of a session; a dash where an older Headway opened it. */
+const cameFrom = (row: Row): string => ("address" in row ? [row.address, row.way].filter((one) => one !== "").map(visible).join(", ") : "") || "–";
+const agentOf = (row: Row): string | undefined => ("agent" in row && row.agent !== "" ? visible(row.agent) : undefined);
 const isCurrent = (row: Row): boolean => "current" in row && row.current;
 
 export function HeldTable({
@@ -33,6 +36,7 @@ export function HeldTable({
           <tr>
             {named && <th>Name</th>}
             <th>{named ? "Made" : "Signed in"}</th>
+            {!named && <th>From</th>}
             <th>Last used</th>
             <th>Ends</th>
             <th>
@@ -47,6 +51,11 @@ export function HeldTable({
               <td className="number" data-label={named ? "made" : "signed in"}>
                 {moment(row.created_at, now)}
               </td>
+              {!named && (
+                <td data-label="from" title={agentOf(row)}>
+                  {cameFrom(row)}
+                </td>
+              )}
               <td className="number" data-label="last used">
                 {row.used_at === null ? "never" : moment(row.used_at, now)}
               </td>

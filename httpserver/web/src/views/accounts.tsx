@@ -42,6 +42,9 @@ export function Accounts() {
         <h1>Accounts</h1>
         <div className="filters">
           <SearchField label="Find an account" placeholder="name" value={wanted} onText={(q) => change({ q }, { typed: true })} />
+          <Link className="button" href="/audit">
+            Audit log
+          </Link>
           <button className="main" onClick={() => setMaking(true)}>
             New account …
           </button>

@@ -156,6 +156,159 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/ways": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sign In Ways
+         * @description How people sign in here.
+         */
+        get: operations["get_sign_in_ways"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Begin By Provider
+         * @description A browser goes to the provider, which sends it back to `/session/provider/callback`.
+         */
+        get: operations["begin_by_provider"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/provider/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Finish By Provider
+         * @description The provider's answer. What it sends is checked; the browser then has its session.
+         */
+        get: operations["finish_by_provider"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask To Sign In
+         * @description A command line asks to be let in. Somebody who is signed in approves it on the page, within ten minutes.
+         */
+        post: operations["ask_to_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/requests/poll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Poll Sign In
+         * @description Whether it was let in; then the session's token, once.
+         */
+        post: operations["poll_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/requests/{code}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sign In Request
+         * @description Which command line waits with this code.
+         */
+        get: operations["get_sign_in_request"];
+        put?: never;
+        /**
+         * Decide Sign In
+         * @description Lets the command line in as oneself, or turns it away. A long-lived token may not: what it let in would outlive
+         *     it.
+         */
+        post: operations["decide_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Provider Links
+         * @description Who at the provider signs in as this account.
+         */
+        get: operations["list_provider_links"];
+        put?: never;
+        /**
+         * Link To Provider
+         * @description This person at the provider signs in as this account from now on.
+         */
+        post: operations["link_to_provider"];
+        /**
+         * Unlink From Provider
+         * @description Nobody at the provider signs in as this account any more; open sessions stay.
+         */
+        delete: operations["unlink_from_provider"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -1540,6 +1693,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Secrets
+         * @description One's own secrets, without their values.
+         */
+        get: operations["list_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Secret
+         * @description Stores a value, encrypted, in place of the one before. Tasks that start from now on get it.
+         */
+        put: operations["put_secret"];
+        post?: never;
+        /**
+         * Delete Secret
+         * @description Forgets a secret. Tasks that name it and have not started fail at their start.
+         */
+        delete: operations["delete_secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -1750,6 +1947,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Audit
+         * @description Who changed what, from where and with which outcome; newest first.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Verify Audit
+         * @description Goes along all rows that are kept: each holds the hash of the one before, so a changed or removed one shows.
+         */
+        get: operations["verify_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1824,6 +2061,24 @@ export interface components {
             expires_at: number | null;
             /** Used At */
             used_at: number | null;
+            /**
+             * Address
+             * @description where it was opened; empty: by an older version
+             * @default
+             */
+            address: string;
+            /**
+             * Agent
+             * @description what the program calls itself that opened it
+             * @default
+             */
+            agent: string;
+            /**
+             * Way
+             * @description password · provider · command line · operator
+             * @default
+             */
+            way: string;
         };
         /** AccountSessionList */
         AccountSessionList: {
@@ -1958,6 +2213,8 @@ export interface components {
              * @default false
              */
             extension_pending: boolean;
+            /** @description of one GPU; null: it has its GPUs whole, or none */
+            sharing: components["schemas"]["GpuShare"] | null;
             /** @description once it has ended; null: not measured, or not for you */
             use: components["schemas"]["AttemptUse"] | null;
         };
@@ -2054,6 +2311,114 @@ export interface components {
             network_sent_bytes: number | null;
             /** Gpus */
             gpus: components["schemas"]["GpuUse"][];
+        };
+        /**
+         * AuditCheck
+         * @description Whether the chain of hashes holds.
+         */
+        AuditCheck: {
+            /** Whole */
+            whole: boolean;
+            /**
+             * Rows Held
+             * @description how many rows hold, from the oldest on
+             */
+            rows_held: number;
+            /**
+             * First
+             * @description number of the oldest row that is kept
+             */
+            first: number;
+            /**
+             * Last
+             * @description number of the newest row, as it was last written
+             */
+            last: number;
+            /**
+             * Head
+             * @description its hash: note it elsewhere, and whoever rewrites the whole log shows
+             */
+            head: string;
+            /**
+             * Broken Row
+             * @description the first row that does not hold
+             */
+            broken_row: number | null;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * AuditEntry
+         * @description One change that somebody asked for, or was refused.
+         */
+        AuditEntry: {
+            /**
+             * Number
+             * @description rises without gaps between stored rows, of which an outcome may be one
+             */
+            number: number;
+            /** At */
+            at: number;
+            /**
+             * Who
+             * @description the account; empty: nobody was signed in, or the service itself
+             */
+            who: string;
+            /**
+             * Way
+             * @description `session ID`, `token ID`, `password`, `provider`, or `the service itself`
+             */
+            way: string;
+            /**
+             * Address
+             * @description from where, behind the proxies that are named in `behind_proxy`
+             */
+            address: string;
+            /**
+             * Word
+             * @description what was asked, such as `job.cancel`
+             */
+            word: string;
+            /**
+             * Subject
+             * @description on what
+             */
+            subject: string;
+            /**
+             * Outcome
+             * @description done · refused · failed · unknown (the service that owns it, or this one, broke off: it may have happened) · under_way
+             */
+            outcome: string;
+            /**
+             * Problem
+             * @description the slug of the problem that answered; empty: none did
+             */
+            problem: string;
+            /**
+             * Ended At
+             * @description when the outcome was known; null: with the line itself, or never
+             */
+            ended_at: number | null;
+            /** Request Id */
+            request_id: string;
+            /**
+             * Detail
+             * @description more facts as JSON; empty: none
+             */
+            detail: string;
+        };
+        /** AuditList */
+        AuditList: {
+            /**
+             * Entries
+             * @description newest first
+             */
+            entries: components["schemas"]["AuditEntry"][];
+            /**
+             * Cursor
+             * @description send it as `before` for older ones; empty: there are none
+             */
+            cursor: string;
         };
         /**
          * BookedOnNode
@@ -2544,7 +2909,7 @@ export interface components {
          * @description The stable word for an end; see docs/interfaces.md, "End of a task".
          * @enum {string}
          */
-        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_failed" | "node_lost" | "drained" | "platform_error";
+        EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "secret_missing" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_idle" | "gpu_memory" | "gpu_neighbour" | "gpu_failed" | "node_lost" | "drained" | "platform_error";
         /** Ended */
         Ended: {
             /**
@@ -2794,11 +3159,32 @@ export interface components {
             sentence: string;
         };
         /**
+         * GpuShare
+         * @description A share of one GPU.
+         */
+        GpuShare: {
+            /**
+             * Share Bytes
+             * @description of the GPU's memory
+             */
+            share_bytes: number;
+            /**
+             * Gpu Index
+             * @description its number on the machine; null: the attempt has ended, or not known
+             */
+            gpu_index: number | null;
+            /**
+             * Others
+             * @description while it runs: who else has a share of the same GPU
+             */
+            others: components["schemas"]["Sharer"][];
+        };
+        /**
          * GpuState
          * @description What a GPU is good for now. What holds it comes first: a faulty GPU may still have a task.
          * @enum {string}
          */
-        GpuState: "free" | "booked" | "sick" | "busy_outside" | "closed";
+        GpuState: "free" | "booked" | "sick" | "busy_outside" | "closed" | "shared";
         /**
          * GpuSummary
          * @description The GPUs of all machines that are listed. What needs bookings is null while TaskManager does not answer.
@@ -3536,6 +3922,24 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Secrets
+             * @description your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file `/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts; default: none
+             * @example [
+             *       "HF_TOKEN",
+             *       {
+             *         "env": "WANDB_API_KEY",
+             *         "name": "WANDB"
+             *       },
+             *       {
+             *         "file": "id_rsa",
+             *         "name": "KEY"
+             *       }
+             *     ]
+             */
+            secrets?: (string | {
+                [key: string]: string;
+            })[];
+            /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
              */
@@ -3649,6 +4053,12 @@ export interface components {
              * @description a size that each of the GPUs must have at least; default: any
              */
             gpu_memory?: string;
+            /**
+             * Gpu Share
+             * @description a size, at least `256MiB`: so much memory of one GPU that is shared with other tasks ([gpus.md](gpus.md#sharing-one-gpu)); instead of `gpus`, and only with `retries`; default: none
+             * @example 6GiB
+             */
+            gpu_share?: string;
         };
         /** JobFileTask */
         JobFileTask: {
@@ -3681,6 +4091,24 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * Secrets
+             * @description your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file `/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts; default: none
+             * @example [
+             *       "HF_TOKEN",
+             *       {
+             *         "env": "WANDB_API_KEY",
+             *         "name": "WANDB"
+             *       },
+             *       {
+             *         "file": "id_rsa",
+             *         "name": "KEY"
+             *       }
+             *     ]
+             */
+            secrets?: (string | {
+                [key: string]: string;
+            })[];
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
@@ -4411,10 +4839,26 @@ export interface components {
              * @default []
              */
             linked_uuids: string[];
+            /**
+             * Shared
+             * @description given out in shares of its memory only, never whole
+             * @default false
+             */
+            shared: boolean;
             /** @description null: not known, since bookings aren't known now */
             state: components["schemas"]["GpuState"] | null;
             /** @description who has it; null: nobody, or not known now */
             booking: components["schemas"]["TaskBooking"] | null;
+            /**
+             * Shares
+             * @description of a shared one: who has how much of it
+             */
+            shares: components["schemas"]["TaskBooking"][];
+            /**
+             * Free Share Bytes
+             * @description of a shared one: the largest share that it has room for; null: not known now
+             */
+            free_share_bytes: number | null;
         };
         /**
          * NodeHealth
@@ -4495,6 +4939,24 @@ export interface components {
             expires_at: number | null;
             /** Used At */
             used_at: number | null;
+            /**
+             * Address
+             * @description where it was opened; empty: by an older version
+             * @default
+             */
+            address: string;
+            /**
+             * Agent
+             * @description what the program calls itself that opened it
+             * @default
+             */
+            agent: string;
+            /**
+             * Way
+             * @description password · provider · command line · operator
+             * @default
+             */
+            way: string;
             /**
              * Current
              * @description the one that the request came with
@@ -4827,6 +5289,33 @@ export interface components {
              */
             suggestion: string;
         };
+        /** ProviderLink */
+        ProviderLink: {
+            /** Issuer */
+            issuer: string;
+            /**
+             * Subject
+             * @description what the provider calls the person; it never changes
+             */
+            subject: string;
+            /** Linked At */
+            linked_at: number;
+            /** Linked By */
+            linked_by: string;
+        };
+        /** ProviderLinkCreate */
+        ProviderLinkCreate: {
+            /**
+             * Subject
+             * @description as a refused sign-in tells it in the audit log (`provider_subject`)
+             */
+            subject: string;
+        };
+        /** ProviderLinkList */
+        ProviderLinkList: {
+            /** Links */
+            links: components["schemas"]["ProviderLink"][];
+        };
         /**
          * Prune
          * @description Which ended jobs are to be deleted.
@@ -5097,6 +5586,11 @@ export interface components {
              * @description at least, per GPU; null: any
              */
             gpu_memory_bytes: number | null;
+            /**
+             * Gpu Share Bytes
+             * @description of the memory of one shared GPU; null: no share
+             */
+            gpu_share_bytes: number | null;
         };
         /**
          * SampleColumn
@@ -5222,6 +5716,55 @@ export interface components {
             discipline?: string | null;
         };
         /**
+         * Secret
+         * @description That a value is stored; it is never shown.
+         */
+        Secret: {
+            /** Name */
+            name: string;
+            /**
+             * Size Bytes
+             * @description of the value
+             */
+            size_bytes: number;
+            /**
+             * File Only
+             * @description the value has a NUL byte, which no environment variable can have
+             */
+            file_only: boolean;
+            /** Changed At */
+            changed_at: number;
+        };
+        /**
+         * SecretEncoding
+         * @description How ``value`` says bytes.
+         * @enum {string}
+         */
+        SecretEncoding: "text" | "base64";
+        /** SecretList */
+        SecretList: {
+            /**
+             * Secrets
+             * @description by name
+             */
+            secrets: components["schemas"]["Secret"][];
+            /**
+             * Most
+             * @description so many an account may have
+             */
+            most: number;
+        };
+        /** SecretValueIn */
+        SecretValueIn: {
+            /**
+             * Value
+             * @description up to 64 KiB, once it is decoded
+             */
+            value: string;
+            /** @default text */
+            encoding: components["schemas"]["SecretEncoding"];
+        };
+        /**
          * Session
          * @description The token is the same value as the cookie's; send it as ``Authorization: Bearer``.
          */
@@ -5251,6 +5794,110 @@ export interface components {
             users: string[];
             /** Groups */
             groups: string[];
+        };
+        /**
+         * Sharer
+         * @description A task that has a share of a GPU.
+         */
+        Sharer: {
+            /** Job Id */
+            job_id: string;
+            /** Job Name */
+            job_name: string;
+            /** Task */
+            task: string;
+            /** Owner */
+            owner: string;
+            /**
+             * Share Bytes
+             * @description of the GPU's memory
+             */
+            share_bytes: number;
+        };
+        /** SignInAsked */
+        SignInAsked: {
+            /**
+             * Code
+             * @description to be typed on the page, or compared there
+             */
+            code: string;
+            /**
+             * Path
+             * @description of the page that asks whether this command line may come in
+             */
+            path: string;
+            /**
+             * Secret
+             * @description for POST /session/requests/poll; nobody else gets it
+             */
+            secret: string;
+            /** Expires In S */
+            expires_in_s: number;
+            /**
+             * Every S
+             * @description how often to ask for the decision
+             */
+            every_s: number;
+        };
+        /** SignInDecision */
+        SignInDecision: {
+            /** Approve */
+            approve: boolean;
+        };
+        /** SignInPoll */
+        SignInPoll: {
+            /** Secret */
+            secret: string;
+        };
+        /** SignInPolled */
+        SignInPolled: {
+            /**
+             * State
+             * @description waiting · approved · denied
+             */
+            state: string;
+            /** @description once, with `approved` */
+            session: components["schemas"]["Session"] | null;
+        };
+        /**
+         * SignInWaiting
+         * @description A command line that asks to be let in as the account that looks at this.
+         */
+        SignInWaiting: {
+            /** Code */
+            code: string;
+            /**
+             * Address
+             * @description where it runs, as this server sees it
+             */
+            address: string;
+            /**
+             * Agent
+             * @description what it calls itself
+             */
+            agent: string;
+            /** Ends In S */
+            ends_in_s: number;
+        };
+        /** SignInWays */
+        SignInWays: {
+            /**
+             * Passwords
+             * @description whose passwords open sessions: on (everybody's) · admins · off (nobody's)
+             */
+            passwords: string;
+            /**
+             * Provider
+             * @description what stands on the button for GET /session/provider; null: there is none
+             */
+            provider: string | null;
+            /**
+             * Problems
+             * @description sentences for the word that the provider's way back leaves in the page's address as `sign_in`
+             */
+            problems: {
+                [key: string]: string;
+            };
         };
         /**
          * Space
@@ -5387,6 +6034,11 @@ export interface components {
              * @description a size that each of the GPUs must have at least
              */
             gpu_memory: string | null;
+            /**
+             * Gpu Share
+             * @description a size, at least `256MiB`: so much memory of one GPU that is shared with other tasks ([gpus.md](gpus.md#sharing-one-gpu)); instead of `gpus`, and only with `retries`
+             */
+            gpu_share: string | null;
         };
         /**
          * SubmittedTask
@@ -5433,6 +6085,13 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /**
+             * Secrets
+             * @description your secrets that the task is given (`headway secrets set NAME`): `NAME` is the environment variable of that name, `{name: NAME, env: OTHER}` a variable of another name, `{name: NAME, file: id_rsa}` the file `/run/secrets/id_rsa`. The value counts that a secret has when an attempt starts
+             */
+            secrets: (string | {
+                [key: string]: string;
+            })[];
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there
@@ -5829,6 +6488,14 @@ export interface components {
              * @description another path in the personal space than the one it had
              */
             to: string;
+        };
+        /** Unlinked */
+        Unlinked: {
+            /**
+             * Unlinked
+             * @description how many people at the provider could sign in as this account
+             */
+            unlinked: number;
         };
         /**
          * Upload
@@ -6652,6 +7319,315 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sign_in_ways: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInWays"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    begin_by_provider: {
+        parameters: {
+            query?: {
+                /** @description the path of the page to go to behind it */
+                next?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider, or back to the page; with `sign_in` in its address if it came to nothing */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    finish_by_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider, or back to the page; with `sign_in` in its address if it came to nothing */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ask_to_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInAsked"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    poll_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInPoll"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInPolled"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sign_in_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInWaiting"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    decide_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInDecision"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_provider_links: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderLinkList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    link_to_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderLinkCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderLink"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unlink_from_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Unlinked"];
+                };
             };
             /** @description What is wrong, as RFC 9457 problem details */
             default: {
@@ -9887,6 +10863,101 @@ export interface operations {
             };
         };
     };
+    list_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description letters, digits and `_`, as of an environment variable */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretValueIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secret"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description letters, digits and `_`, as of an environment variable */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_usage: {
         parameters: {
             query?: {
@@ -10265,6 +11336,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CertificatesRevoked"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                /** @description account name */
+                who?: string;
+                /** @description a word such as job.cancel, or its family: job */
+                what?: string;
+                /** @description part of what it was done on */
+                subject?: string;
+                /** @description done · refused · failed · unknown */
+                outcome?: string;
+                /** @description from then on: 2026-11-01, 2026-11-01T14:30Z or 7d */
+                since?: string;
+                /** @description before then, written alike */
+                until?: string;
+                /** @description a cursor that an answer gave */
+                before?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    verify_audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditCheck"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

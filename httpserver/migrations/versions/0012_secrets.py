@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0010", "0009"
+revision, down_revision = "0012", "0011"
 
 
 def upgrade() -> None:

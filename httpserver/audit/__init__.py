@@ -1,0 +1,1 @@
+"""The audit log: one line for each change that a person or a program asked for."""
