@@ -46,7 +46,7 @@ _NO_WISH = DrainWish()
 _INCARNATION_AT_MOST = 2**63 - 1
 
 
-async def _nobody_answers(address: str, deadline_s: float) -> Status:
+async def _nobody_answers(node_id: str, address: str, deadline_s: float) -> Status:
     raise Unavailable(f"Nobody asks the Worker at {address}.")
 
 
@@ -67,7 +67,7 @@ class Nodes:
         self._changing = asyncio.Lock()
         self.on_membership: Callable[[], None] = lambda: None
         # Asks a Worker at an address for its status, within so many seconds.
-        self.probe: Callable[[str, float], Awaitable[Status]] = _nobody_answers
+        self.probe: Callable[[str, str, float], Awaitable[Status]] = _nobody_answers
 
     async def load(self) -> None:
         """At start: the nodes known from before."""
@@ -156,7 +156,7 @@ class Nodes:
     async def _answers(self, node: Node) -> bool:
         """Whether the Worker that has registered as this node runs at its address now."""
         try:
-            status = await self.probe(node.address, _PROBE_S)
+            status = await self.probe(node.id, node.address, _PROBE_S)
         except HeadwayError:
             return False
         return identity.is_same_worker(node, status) and status.incarnation <= node.incarnation

@@ -40,7 +40,7 @@ Fetch = Callable[[], Awaitable[rm.GetTrustReply]]
 Sign = Callable[[bytes], Awaitable[bytes]]
 
 
-class Authority(Protocol):
+class CertificateSigner(Protocol):
     """Who signs."""
 
     async def renew(self, csr_pem: bytes, identity: Identity) -> bytes:
@@ -72,7 +72,7 @@ def open_trust(service: Service, config: HeadwayConfig, role: Role) -> str | Cer
     return certificates
 
 
-def keep_own(service: Service, certificates: Certificates, authority: Authority | None, clock: Clock) -> None:
+def keep_own(service: Service, certificates: Certificates, authority: CertificateSigner | None, clock: Clock) -> None:
     """Keeps ResourceManager's own certificate good: it asks nobody but the authority on its machine."""
     sign: Sign | None = None
     if authority is not None:

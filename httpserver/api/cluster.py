@@ -132,6 +132,8 @@ async def uncordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote 
 async def drain_node(id: str, by: AnAdmin, parts: TheParts, body: s.DrainRequest | None = None) -> s.NodeAdmission:
     """It takes no new work and is DRAINED once nothing runs there. Without a deadline all ends by itself. With one,
     what still runs then is stopped and run again elsewhere; owners are told at once."""
+    if body is not None:
+        note(**body.model_dump(exclude_none=True, exclude_defaults=True))
     return await parts.cluster.set_admission(id, "drain", note=body.note if body else "", by=by.name, wish=body)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from .. import schemas as s
+from ..audit.current import note, nothing_changes
 from .common import AnAdmin, TheParts
 
 router = APIRouter(tags=["trust"])
@@ -13,6 +14,7 @@ router = APIRouter(tags=["trust"])
 @router.post("/invitations", status_code=201)
 async def create_invitation(body: s.InvitationCreate, by: AnAdmin, parts: TheParts) -> s.InvitationCreated:
     """Makes a token by which one machine joins, once. The answer is the only place where it is ever shown."""
+    note(body.name and f"node {body.name}", role=body.role)
     return await parts.trust.invite(body, by=by.name)
 
 
@@ -32,6 +34,9 @@ async def delete_invitation(id: str, by: AnAdmin, parts: TheParts) -> Response:
 @router.post("/join")
 async def join(body: s.MachineJoin, request: Request, parts: TheParts) -> s.MachineJoined:
     """For `headway join`: a machine proves that it has a token, and gets its certificate. Needs no sign-in."""
+    if body.look:
+        nothing_changes()
+    note(f"invitation {body.token_id}", name=body.name or body.host, renew=body.renew)
     return await parts.trust.join(body, client=request.scope["headway.client"])
 
 
@@ -44,4 +49,5 @@ async def list_certificates(_: AnAdmin, parts: TheParts) -> s.CertificateList:
 @router.post("/certificates/revoke")
 async def revoke_certificates(body: s.CertificatesRevoke, by: AnAdmin, parts: TheParts) -> s.CertificatesRevoked:
     """These certificates count no more, from now on and for good. Their nodes get no new work."""
+    note(body.which)
     return await parts.trust.revoke(body.which, by=by.name)

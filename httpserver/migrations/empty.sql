@@ -1,4 +1,4 @@
--- Revision 0010, written by scripts/render_tables.
+-- Revision 0012, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE tokens (
 	name VARCHAR(100) NOT NULL,
 	created_at FLOAT NOT NULL,
 	expires_at FLOAT,
-	used_at FLOAT,
+	used_at FLOAT, address TEXT DEFAULT '' NOT NULL, agent TEXT DEFAULT '' NOT NULL, way TEXT DEFAULT '' NOT NULL,
 	PRIMARY KEY (hash),
 	UNIQUE (id),
 	FOREIGN KEY(account) REFERENCES accounts (name)
@@ -310,6 +310,51 @@ CREATE TABLE timer_clock (
 	PRIMARY KEY (id)
 );
 
+CREATE TABLE audit_rows (
+	number BIGINT NOT NULL,
+	at FLOAT NOT NULL,
+	stored_at FLOAT NOT NULL,
+	request_id TEXT NOT NULL,
+	who TEXT NOT NULL,
+	way TEXT NOT NULL,
+	address TEXT NOT NULL,
+	word TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	outcome TEXT NOT NULL,
+	problem TEXT NOT NULL,
+	detail TEXT NOT NULL,
+	ends BIGINT NOT NULL,
+	hash VARCHAR(64) NOT NULL,
+	PRIMARY KEY (number)
+);
+
+CREATE INDEX audit_rows_who ON audit_rows (who, number);
+
+CREATE INDEX audit_rows_word ON audit_rows (word, number);
+
+CREATE INDEX audit_rows_ends ON audit_rows (ends);
+
+CREATE TABLE audit_place (
+	id INTEGER NOT NULL,
+	last_number BIGINT NOT NULL,
+	last_hash VARCHAR(64) NOT NULL,
+	gone_number BIGINT NOT NULL,
+	gone_hash VARCHAR(64) NOT NULL,
+	PRIMARY KEY (id)
+);
+
+CREATE TABLE provider_links (
+	issuer VARCHAR(500) NOT NULL,
+	subject VARCHAR(255) NOT NULL,
+	account VARCHAR(32) NOT NULL,
+	linked_at FLOAT NOT NULL,
+	linked_by VARCHAR(32) NOT NULL,
+	PRIMARY KEY (issuer, subject),
+	FOREIGN KEY(account) REFERENCES accounts (name)
+);
+
+CREATE INDEX provider_links_account ON provider_links (account);
+
 CREATE TABLE secrets (
 	account VARCHAR(32) NOT NULL,
 	name VARCHAR(128) NOT NULL,
@@ -321,4 +366,4 @@ CREATE TABLE secrets (
 	FOREIGN KEY(account) REFERENCES accounts (name) ON DELETE CASCADE
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0010');
+INSERT INTO alembic_version (version_num) VALUES ('0012');

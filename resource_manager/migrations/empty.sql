@@ -1,4 +1,4 @@
--- Revision 0003, written by scripts/render_tables.
+-- Revision 0004, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE node (
 	labels TEXT NOT NULL,
 	registered_at FLOAT NOT NULL,
 	seen_at FLOAT NOT NULL,
-	status BLOB NOT NULL,
+	status BLOB NOT NULL, worker_uuid TEXT DEFAULT '' NOT NULL, boot_id TEXT DEFAULT '' NOT NULL, drain TEXT DEFAULT '' NOT NULL, events TEXT DEFAULT '[]' NOT NULL, may_be_replaced BOOLEAN DEFAULT 0 NOT NULL,
 	PRIMARY KEY (id)
 );
 
@@ -71,4 +71,4 @@ CREATE TABLE certificate (
 
 CREATE INDEX ix_certificate_name ON certificate (role, name);
 
-INSERT INTO alembic_version (version_num) VALUES ('0003');
+INSERT INTO alembic_version (version_num) VALUES ('0004');

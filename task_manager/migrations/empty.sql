@@ -1,4 +1,4 @@
--- Revision 0015, written by scripts/render_tables.
+-- Revision 0016, written by scripts/render_tables.
 
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE tasks (
 	command_seq BIGINT NOT NULL,
 	cancel_by TEXT,
 	ended_at FLOAT,
-	reason TEXT, image TEXT DEFAULT '' NOT NULL, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, spent_s FLOAT DEFAULT '0' NOT NULL, grace_s FLOAT DEFAULT '0' NOT NULL, mean_timeout_s FLOAT DEFAULT '0' NOT NULL,
+	reason TEXT, image TEXT DEFAULT '' NOT NULL, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, spent_s FLOAT DEFAULT '0' NOT NULL, grace_s FLOAT DEFAULT '0' NOT NULL, mean_timeout_s FLOAT DEFAULT '0' NOT NULL, gpu_share_bytes BIGINT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (job_id, name)
 );
 
@@ -78,7 +78,7 @@ CREATE TABLE attempts (
 	dropped_bytes BIGINT NOT NULL,
 	image_id TEXT NOT NULL,
 	warnings TEXT NOT NULL,
-	reason TEXT, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, extensions TEXT DEFAULT '[]' NOT NULL, counted_s FLOAT, owner TEXT DEFAULT '' NOT NULL, gpus INTEGER DEFAULT '0' NOT NULL, freed_at FLOAT, boot_id TEXT DEFAULT '' NOT NULL, placed_s FLOAT DEFAULT '0' NOT NULL, late_warnings TEXT DEFAULT '[]' NOT NULL, use BLOB, gpu_measured_share FLOAT DEFAULT '0' NOT NULL, gpu_busy_share FLOAT DEFAULT '0' NOT NULL, gpu_idle_share FLOAT DEFAULT '0' NOT NULL,
+	reason TEXT, command_print BIGINT DEFAULT '0' NOT NULL, task_print BIGINT DEFAULT '0' NOT NULL, extensions TEXT DEFAULT '[]' NOT NULL, counted_s FLOAT, owner TEXT DEFAULT '' NOT NULL, gpus INTEGER DEFAULT '0' NOT NULL, freed_at FLOAT, boot_id TEXT DEFAULT '' NOT NULL, placed_s FLOAT DEFAULT '0' NOT NULL, late_warnings TEXT DEFAULT '[]' NOT NULL, use BLOB, gpu_measured_share FLOAT DEFAULT '0' NOT NULL, gpu_busy_share FLOAT DEFAULT '0' NOT NULL, gpu_idle_share FLOAT DEFAULT '0' NOT NULL, gpu_share_bytes BIGINT DEFAULT '0' NOT NULL, gpu_fraction FLOAT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (job_id, name, number)
 );
 
@@ -200,4 +200,4 @@ CREATE TABLE autoscale (
 	PRIMARY KEY (id)
 );
 
-INSERT INTO alembic_version (version_num) VALUES ('0015');
+INSERT INTO alembic_version (version_num) VALUES ('0016');
