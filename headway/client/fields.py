@@ -70,7 +70,7 @@ FIRM: Final = {
         versions waits stranded others shares links""",
 }
 # May be text, a list or an object.
-ANY: Final = "command gpu_model needs"
+ANY: Final = "command gpu_model needs secrets"
 
 
 def _by_name() -> dict[str, frozenset[str]]:

@@ -245,7 +245,7 @@ class EndWord(StrEnum):
             task=_T.CANCELLED,
             fault=_F.OPERATOR,
             detail="Its machine was emptied, and it had not ended by the deadline.",
-            advice="The task is run again on another machine, and loses no retry.",
+            advice="This counts against no retry of the task.",
         ),
     )
     PLATFORM_ERROR = (

@@ -18,6 +18,7 @@ FORMS = {
     r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*$": "written without control characters",
     "^[0-9a-f]{64}$": "64 digits 0-9 and a-f",
     "^(sha256:[0-9a-f]{64})?$": "`sha256:` and 64 digits 0-9 and a-f",
+    "^[0-9]*$": "digits 0-9",
     "^([1-9][0-9]{0,8}|latest)$": "a number from 1, or `latest`",
 }
 _KINDS = {

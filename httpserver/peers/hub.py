@@ -52,6 +52,8 @@ NODE_FIELDS_ON_PAGES = frozenset(
         "incarnation",
         "version",
         "labels",
+        "drain",
+        "events",
     }
 )
 STATUS_FIELDS_ON_PAGES = frozenset(

@@ -224,7 +224,8 @@ def test_every_command_that_lists_or_shows_knows_json() -> None:
     lacking = [
         path
         for path, command in commands(cli)
-        if path.split()[-1] in verbs and not any("-o" in option.opts for option in command.params)
+        # `headway restore` of the server's part lists nothing.
+        if path.split()[-1] in verbs and path != "restore" and not any("-o" in option.opts for option in command.params)
     ]
     assert lacking == []
 

@@ -75,6 +75,9 @@ OPTIONAL = {
     "simulated_gpu_script",
     "file",
     "metrics_listen",
+    "issuer",
+    "client_id",
+    "client_secret_file",
     "webhook",
     "webhook_secret_file",
 }

@@ -201,6 +201,8 @@ def test_what_counts_for_pages_is_what_they_show_of_a_node():
         "capacity": {"cpu_centi": 100},
         "conditions": [{"word": "disk_full"}],
         "engine_images": [{"id": "sha256:1"}],
+        "drain": {"since_at": 1.0, "by": "ann"},
+        "events": [{"at": 1.0, "word": "rebooted"}],
     }
     plain = rm.Node(id="n1", health="READY", admission="OPEN")
 

@@ -136,7 +136,7 @@ def test_only_a_runtime_that_simulates_needs_no_rules(
     install("real = odd:Real")
     told: Told = []
     setup = setup_of(tmp_path, clock, told, runtime="real")
-    parts = app._parts(setup.config, setup, None)
+    parts = app._parts(setup.config, setup, None, lambda: ())
     assert isinstance(parts.guard, NoGuard)
     assert isinstance(parts.gpus, SimulatedGpus)
     assert told == []
@@ -149,7 +149,7 @@ async def test_a_real_runtime_without_a_guard_takes_no_work_where_rules_are_requ
     install("real = odd:Real")
     told: Told = []
     setup = setup_of(tmp_path, clock, told, runtime="real", network_rules=rules)
-    guard = app._parts(setup.config, setup, None).guard
+    guard = app._parts(setup.config, setup, None, lambda: ()).guard
     assert guard is not None
     assert await guard.look() is (blocks is None)
     assert [(word, block) for word, _, block in told] == ([] if blocks is None else [("network_rules", blocks)])
@@ -157,6 +157,6 @@ async def test_a_real_runtime_without_a_guard_takes_no_work_where_rules_are_requ
 
 def test_docker_brings_its_rules(tmp_path: Path, clock: FakeClock) -> None:
     setup = setup_of(tmp_path, clock, simulated_gpus=2)
-    parts = app._parts(setup.config, setup, None)
+    parts = app._parts(setup.config, setup, None, lambda: ())
     assert isinstance(parts.guard, NetworkGuard)
     assert isinstance(parts.gpus, SimulatedGpus)
