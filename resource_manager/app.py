@@ -21,6 +21,7 @@ from .issuing import AuthoritySettings, Issuer
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
+from .ports import Signer
 from .servicer import ResourceManagerService
 from .trust_answers import TrustAnswers
 
@@ -70,6 +71,7 @@ async def build(
     clock: Clock | None = None,
     metrics_listen: str = "",
     authority: AuthoritySettings | None = None,
+    signer: Signer | None = None,
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`. ``signer`` is the authority, where it is here."""
     clock = clock or SystemClock()
@@ -84,9 +86,10 @@ async def build(
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     issuer = Issuer(db, clock, authority, cordon=nodes.cordon_known)
     certificates = None if isinstance(token, str) else token
+    signer = signer or (issuer if authority is not None else None)
     if certificates is not None:
-        keep_own(service, certificates, issuer, clock)
-    trust = TrustAnswers(certificates, issuer)
+        keep_own(service, certificates, signer, clock)
+    trust = TrustAnswers(certificates, signer)
     servicer = ResourceManagerService(
         nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, issuer=issuer, trust=trust
     )

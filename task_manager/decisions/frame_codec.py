@@ -6,7 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar
 
 from headway.ids import JobId, NodeId, TaskId
@@ -125,7 +125,8 @@ def _head_of(row: list[Any], settings: PassSettings) -> FrameHeader:
 
 
 def _settings(settings: PassSettings) -> dict[str, Any]:
-    return asdict(settings)
+    # Machines that could be grown decide what is taken at submit, and nothing in a pass.
+    return asdict(replace(settings, grown=()))
 
 
 def _settings_of(data: Mapping[str, Any]) -> PassSettings:
@@ -134,7 +135,7 @@ def _settings_of(data: Mapping[str, Any]) -> PassSettings:
     limits["short_reserve"] = None if reserve is None else ShortTaskReserve(**reserve)
     limits["max_timeouts"] = tuple((least, limit) for least, limit in limits["max_timeouts"])
     known = {field.name for field in fields(PassSettings)}
-    given = {name: value for name, value in data.items() if name in known}
+    given = {name: value for name, value in data.items() if name in known and name != "grown"}
     given["limits"] = AdmissionLimits(
         **{field.name: limits[field.name] for field in fields(AdmissionLimits) if field.name in limits}
     )

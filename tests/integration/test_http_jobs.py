@@ -421,9 +421,10 @@ async def test_a_task_tells_its_owner_all_that_was_submitted_of_it(rig: Rig):
         "shell": None, "entrypoint": "replace", "env": {"A": "1"}, "working_dir": "/w", "code": None, "datasets": [],
         "resources": {
             "cpus": 0.5, "memory": "4GiB", "shm": "2GiB", "gpus": 0, "gpu_model": [], "gpu_memory": None,
+            "gpu_share": None,
         },
         "ulimits": {"nofile": 4096}, "timeout": "1h30m", "grace": "10s", "retries": 2, "user": "account",
-        "network": "outgoing", "output_path": "out", "log_limit": "1GiB", "log_limit_action": "drop",
+        "network": "outgoing", "output_path": "out", "secrets": [], "log_limit": "1GiB", "log_limit_action": "drop",
     }  # fmt: skip
     assert (await ann.get(f"/jobs/{job_id}/tasks/a")).json()["spec"]["shell"] == "sh"
 

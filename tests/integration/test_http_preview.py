@@ -70,7 +70,7 @@ async def test_bad_variants_are_refused_with_all_that_is_wrong_at_its_place(rig:
         "/variants/0/timeout", "/variants/1/timeout", "/variants/2/gpu", "/variants/3/priority", "/variants/4"
     }  # fmt: skip
     assert errors["/variants/2/gpu"]["suggestion"] == "gpus"
-    keys = {"timeout", "priority", "gpus", "gpu_model", "gpu_memory", "cpus", "memory", "shm"}
+    keys = {"timeout", "priority", "gpus", "gpu_model", "gpu_memory", "gpu_share", "cpus", "memory", "shm"}
     for key, suggestion, message in (
         ("gpu", "gpus", "unknown key 'gpu'; did you mean 'gpus'?"),
         ("walltime", "timeout", "unknown key 'walltime'; did you mean 'timeout'?"),

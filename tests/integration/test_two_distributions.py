@@ -189,7 +189,7 @@ def test_help_lists_what_is_not_installed_apart(client_alone: Environment, both:
     heading = "Not installed here (pip install headway-server):"
     here, _, elsewhere = client_alone.run("headway", "--help")[1].partition(heading)
     listed = set(re.findall(r"^  ([a-z-]+)", elsewhere.lstrip("\n").partition("\n\n")[0], re.MULTILINE))
-    assert listed == {"up", "serve", "prepare-mount", "simulate", "config", "backup", "restore"}
+    assert listed == {"up", "init", "join", "serve", "prepare-mount", "simulate", "config", "backup", "restore"}
     assert not listed & set(re.findall(r"^  ([a-z-]+)", here, re.MULTILINE))
     assert "Not installed here" not in both.run("headway", "--help")[1]
 

@@ -129,10 +129,10 @@ BREAKAGES = (
     ),
     Breakage(
         "TaskManager's margin is gone",
-        (Edit(manager_leases, "expired_attempts", "settings.lease_s + settings.margin_s", "settings.lease_s"),),
+        (Edit(manager_leases, "_ends", "settings.lease_s + settings.margin_s", "settings.lease_s"),),
     ),
     Breakage(
         "TaskManager does not count from its own start",
-        (Edit(manager_leases, "expired_attempts", "live.launched_s, started_s)", "0.0)"),),
+        (Edit(manager_leases, "_ends", "live.launched_s, started_s)", "0.0)"),),
     ),
 )

@@ -103,7 +103,7 @@ class ManagerLife:
             dispatcher = Dispatcher(engine, self._db, self.clock, _Connections(self))
             engine.order_sender = dispatcher
             nothing: Any = None
-            self._service = TaskManagerService(engine, nothing, hub, *[nothing] * 7)
+            self._service = TaskManagerService(engine, nothing, hub, *[nothing] * 8)
             await engine.start()
             self.engine = engine
             process.spawn(engine.run())
