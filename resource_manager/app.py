@@ -86,7 +86,7 @@ async def build(
     certificates = None if isinstance(token, str) else token
     if certificates is not None:
         keep_own(service, certificates, issuer, clock)
-    trust = TrustAnswers(certificates, issuer)
+    trust = TrustAnswers(certificates, issuer, clock)
     servicer = ResourceManagerService(
         nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, issuer=issuer, trust=trust
     )
