@@ -32,7 +32,8 @@ def database(role: Role, url: str, now: float) -> list[Check]:
                 )
             ]
         return [ok(name, f"PostgreSQL at {host}:{port} answers.")]
-    path = Path(unquote(parts.path) if parts.scheme == "sqlite" else url)
+    # sqlite:///relative and sqlite:////absolute
+    path = Path(unquote(parts.path[1:]) if parts.scheme == "sqlite" else url)
     if not path.exists():
         return [_before_the_first_start(name, path)]
     for one in (path.parent, path):
