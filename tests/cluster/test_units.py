@@ -26,7 +26,7 @@ def units(tmp_path: Path) -> Iterator[dict[str, UnitRunner]]:
     found: dict[str, UnitRunner] = {}
     with ExitStack() as stack:
         for path in sorted((machines.folder / "a").glob("*.service")):
-            runner = UnitRunner(path, tmp_path / f"{path.stem}.log")
+            runner = UnitRunner(path.stem, path.read_text(), tmp_path / f"{path.stem}.log")
             runner.start()
             stack.callback(runner.stop)
             found[path.stem] = runner

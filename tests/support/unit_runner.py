@@ -11,23 +11,26 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from .waiting import soon
 
 
 class UnitRunner:
-    """One unit. ``log`` gets what its process writes."""
+    """One unit. ``log`` gets what its process writes; ``before`` stands in front of its command, as `nsenter` does."""
 
-    def __init__(self, unit: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        self.name, self._log = unit.stem, log
-        self.settings = settings_of(unit.read_text())
-        self._environment = {**os.environ, **(environment or {})}
+    def __init__(self, name: str, text: str, log: Path, *, before: Sequence[str] = ()) -> None:
+        self.name, self._log, self._before = name, log, before
+        self.settings = settings_of(text)
+        # A path, short enough: abstract names end at a network namespace.
+        self._folder = tempfile.TemporaryDirectory(prefix="hwu")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(f"\0headway-tests-{os.getpid()}-{self.name}-{id(self)}")
+        self._place = f"{self._folder.name}/notify"
+        self._socket.bind(self._place)
         self._stopping = threading.Event()
         self._ready = threading.Event()
         self._thread: threading.Thread | None = None
@@ -83,11 +86,11 @@ class UnitRunner:
     def _spawn(self) -> None:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                words_of(self.settings["ExecStart"]),
+                [*self._before, *words_of(self.settings["ExecStart"])],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**self._environment, "NOTIFY_SOCKET": "@" + self._socket.getsockname()[1:].decode()},
+                env={**os.environ, "NOTIFY_SOCKET": self._place},
                 start_new_session=True,
             )
         self.starts += 1
