@@ -66,7 +66,8 @@ async def _ask_all(
     proof = _proof(config, roles)
     found = await asyncio.gather(*(_door(one, proof) for one in doors))
     facts = ClusterFacts()
-    remote = next((one for one in doors if one.role is Role.RESOURCE_MANAGER), None)
+    asked = zip(doors, found, strict=True)
+    remote = next((one for one, check in asked if one.role is Role.RESOURCE_MANAGER and check.level != "problem"), None)
     if remote is not None and not isinstance(proof, str):
         facts = await _facts(remote.address, proof)
     return list(found), facts

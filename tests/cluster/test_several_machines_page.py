@@ -1,8 +1,8 @@
 """docs/operations/several-machines.md, followed word by word on three machines.
 
-Each machine is a network namespace with folders of its own at the places that the page names, so its commands run as they
-stand there. The shared folder is one folder that all of them see at /srv/headway. What systemd does is done by UnitRunner.
-Tasks are scripted, so each `join` gets two settings besides.
+Each machine is a network namespace, with folders of its own at the places that the page names. So its commands run as
+they stand there. All machines see one folder at /srv/headway. UnitRunner does what systemd does. Tasks are scripted, so
+each `join` gets two settings besides.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -84,7 +85,8 @@ class Host:
         for name in self.types("cd /etc/systemd/system && ls -1 headway-*.service").split():
             text = self.types(f"cat /etc/systemd/system/{name}")
             self.units[name] = UnitRunner(name, text, self.folder / f"{name}.log", before=self.before)
-            self.units[name].start()
+        with ThreadPoolExecutor() as all_at_once:
+            list(all_at_once.map(UnitRunner.start, self.units.values()))
 
     def close(self) -> None:
         for unit in self.units.values():
@@ -102,7 +104,7 @@ def hosts(tmp_path: Path) -> Iterator[list[Host]]:
     with ExitStack() as stack:
         for path in map(Path, OWN):
             # Places to mount at; nothing is written into them outside of the machines.
-            for folder in (path, *path.parents):
+            for folder in (*reversed(path.parents), path):
                 if not folder.exists():
                     stack.callback(folder.rmdir)
             path.mkdir(parents=True, exist_ok=True)
