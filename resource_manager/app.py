@@ -89,7 +89,7 @@ async def build(
     signer = signer or (issuer if authority is not None else None)
     if certificates is not None:
         keep_own(service, certificates, signer, clock)
-    trust = TrustAnswers(certificates, signer)
+    trust = TrustAnswers(certificates, signer, clock)
     servicer = ResourceManagerService(
         nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, issuer=issuer, trust=trust
     )

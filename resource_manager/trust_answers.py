@@ -8,10 +8,12 @@ from headway.errors import Unavailable
 from headway.logs import get_logger
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.trust.caller import caller
+from headway.trust.joining import own_version
 
 from .ports import Signer
 
 if TYPE_CHECKING:
+    from headway.clock import Clock
     from headway.trust.certificates import Certificates
 
 log = get_logger(__name__)
@@ -22,9 +24,11 @@ _PLAIN = "This cluster has no certificates: its services show each other a token
 class TrustAnswers:
     """``certificates`` is None where services show each other a token; ``signer`` where the authority is not here."""
 
-    def __init__(self, certificates: Certificates | None, signer: Signer | None) -> None:
+    def __init__(self, certificates: Certificates | None, signer: Signer | None, clock: Clock) -> None:
         self._certificates = certificates
         self._signer = signer
+        self._clock = clock
+        self._version = own_version()
 
     def trust(self) -> pb.GetTrustReply:
         """Whom to believe now.
@@ -36,7 +40,10 @@ class TrustAnswers:
             raise Unavailable(_PLAIN)
         _number, pair = self._certificates.pair()
         return pb.GetTrustReply(
-            ca_pem=pair.ca_pem, revoked=[f"{one:x}" for one in sorted(self._certificates.revoked())]
+            ca_pem=pair.ca_pem,
+            revoked=[f"{one:x}" for one in sorted(self._certificates.revoked())],
+            at=self._clock.now(),
+            version=self._version,
         )
 
     async def renew(self, request: pb.RenewRequest) -> pb.RenewReply:

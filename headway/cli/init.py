@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
-from .common import safe, table
+from .checks_shown import show_checks
 
 if TYPE_CHECKING:
-    from ..doctor.model import Check
     from ..setup.units import SystemdUnit
 
 STATE = Path("/var/lib/headway")
@@ -156,20 +155,6 @@ def _elsewhere(text: str) -> tuple[Any, str]:
         return role, config_text.address(*split_address(where))
     except ValueError:
         return role, config_text.address(where.strip("[]"), config_text.PORTS[role])
-
-
-def show_checks(checks: Sequence[Check]) -> None:
-    """A table of what was looked at, then what to mend."""
-    table(["check", "", "what was found"], [[one.name, _mark(one), safe(one.sentence)] for one in checks])
-    for one in checks:
-        if one.remedy:
-            click.echo(f"{one.name}: {safe(one.remedy)}")
-    click.echo()
-
-
-def _mark(check: Check) -> str:
-    colour = {"ok": "green", "warning": "yellow", "problem": "red"}[check.level]
-    return click.style(str(check.level), fg=colour)
 
 
 def start(units: Sequence[SystemdUnit], roles: Any, config: Path, *, unit_dir: Path | None) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from .checks_shown import show_checks
 from .common import lines_of_input
-from .init import CONFIG, STATE, show_checks, start, unit_options
+from .init import CONFIG, STATE, start, unit_options
 
 
 @click.command()

@@ -29,6 +29,7 @@ _COMMANDS = {
     "up": (".up", "up", "Start all of Headway on this machine."),
     "init": (".init", "init", "Set up a cluster of several machines, on its first one."),
     "join": (".join", "join", "Bring this machine into a cluster."),
+    "doctor": (".doctor", "doctor", "Say what is wrong on this machine or in the cluster, with remedies."),
     "serve": (".serve", "serve", "Run one service."),
     "login": (".session", "login", "Sign in to a server and remember it."),
     "logout": (".session", "logout", "Forget the server's token."),

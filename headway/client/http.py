@@ -16,7 +16,7 @@ import httpx
 from ..backoff import Backoff, grown_s
 from ..errors import Conflict, InvalidInput, NotFound
 from ..states import JOB_ENDED
-from .answers import Answer, not_ours, read_json
+from .answers import Answer, not_ours, parsed, read_json
 from .connection import Connection, check_ours
 from .errors import NoService, NotHeadway, Refused, media_of
 from .names import path_part
@@ -146,6 +146,20 @@ class Client:
     def help_page(self, name: str) -> str:
         """A page of the documentation as Markdown; a server of an older version has none."""
         return self._send("GET", f"/help/{quote(name)}.md").text
+
+    def readiness(self) -> Answer:
+        """What the server needs, each with `ok` or a sentence. One that is not ready answers too."""
+        try:
+            response = self._http.get("/readyz")
+        except httpx.TransportError as error:
+            raise self._connection.no_answer(error) from error
+        if response.status_code not in (200, 503) or "json" not in media_of(response):
+            raise Refused.from_response(response, self._connection.via)
+        return parsed(response.content, response)
+
+    def server_version(self) -> str:
+        """Headway's version there."""
+        return str(read_json(self._send("GET", "/healthz")).get("version", ""))
 
     # --- who
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable
 
-from .model import Check, ok, problem, warning
+from ..model.findings import Check, ok, problem, warning
 
 NAME = "clock"
 _REMEDY = "Install chrony (`apt-get install chrony`), or start systemd-timesyncd."

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from .model import Check, ok, problem, warning
+from ..model.findings import Check, ok, problem, warning
 
 _DEFAULT = "unix:///var/run/docker.sock"
 _OLDEST = (20, 10)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 from collections.abc import Callable, Mapping
 
 from ..config.values import split_address
-from .model import Check, ok, problem, warning
+from ..model.findings import Check, ok, problem, warning
 
 _PATIENCE_S = 3.0
 
@@ -23,6 +25,15 @@ def can_bind(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def is_mine(host: str) -> bool:
+    """Whether the address, or one that the name has, is this machine's."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return any(can_bind(str(where[0]), 0) for *_, where in found)
 
 
 def answers(host: str, port: int) -> str:
@@ -64,3 +75,23 @@ def others_doors(peers: Mapping[str, str], ask: Callable[[str, int], str] = answ
         else:
             found.append(ok(f"way to {what}", f"{address} answers."))
     return found
+
+
+def firewall(rules: str, program: str | None) -> Check:
+    """``rules``: `worker.network_rules`. ``program``: where nft is; None: nowhere."""
+    name = "firewall"
+    if rules == "off":
+        return warning(
+            name, "Tasks reach this machine and each other (`worker.network_rules` is off).", "See docs/networks.md."
+        )
+    if program is not None:
+        return ok(name, f"{program} sets the rules that keep tasks apart.")
+    remedy = "`apt-get install nftables`, then restart the Worker."
+    if rules == "required":
+        return problem(name, "nft is not installed, so this machine takes no work.", remedy)
+    return warning(name, "nft is not installed, so tasks are not kept apart.", remedy)
+
+
+def firewall_program() -> str | None:
+    """Where nft is; None: it is not installed."""
+    return shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")

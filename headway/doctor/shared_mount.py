@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from ..model.findings import Check, ok, problem, warning
 from ..mount import Layout, MountKind, mount_state, read_marker, weak_options
 from ..mount_rights import look_at_rights
-from .model import Check, ok, problem, warning
 
 NAME = "mount"
 _RIGHTS = "mount's rights"

@@ -6,8 +6,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+from ..model.findings import Check, ok, problem, warning
 from ..trust.joining import version_refusal
-from .model import Check, ok, problem, warning
 
 _KERNEL = (5, 19)
 

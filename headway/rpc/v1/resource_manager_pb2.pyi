@@ -390,12 +390,16 @@ class GetTrustRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetTrustReply(_message.Message):
-    __slots__ = ("ca_pem", "revoked")
+    __slots__ = ("ca_pem", "revoked", "at", "version")
     CA_PEM_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     ca_pem: bytes
     revoked: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ca_pem: _Optional[bytes] = ..., revoked: _Optional[_Iterable[str]] = ...) -> None: ...
+    at: float
+    version: str
+    def __init__(self, ca_pem: _Optional[bytes] = ..., revoked: _Optional[_Iterable[str]] = ..., at: _Optional[float] = ..., version: _Optional[str] = ...) -> None: ...
 
 class RenewRequest(_message.Message):
     __slots__ = ("csr_pem",)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headway.doctor import certificates, clock, engine, network, shared_mount, versions
-from headway.doctor.model import Check, Severity, ok, problem, warning, worst
+from headway.model.findings import Check, Severity, ok, problem, warning, worst
 from headway.mount import prepare_local
 from headway.trust.identity import Role
 from tests.support.authorities import make_trust
