@@ -22,6 +22,8 @@ _REMEDIES: Mapping[str, str] = {
     "gpu_unavailable": "See `nvidia-smi` there, and docs/operations/gpu-driver.md.",
     "mount_options": "Add them to /etc/fstab there, then mount it anew.",
     "gpu_not_clean": "See `nvidia-smi` there for what still holds it, and docs/gpus.md.",
+    "gpu_shared_unknown": "Name cards in `worker.gpu_shared` that that machine has (`headway nodes show`).",
+    "gpu_shares_off": "See docs/gpus.md, Sharing one GPU: what that machine lacks for shares.",
     "container_stuck": "On that machine: `systemctl restart docker`. With live-restore all other tasks go on.",
     "live_restore_off": 'There: {"live-restore": true} in /etc/docker/daemon.json, then `systemctl reload docker`.',
     "network_rules": "There: `apt-get install nftables`, then restart headway-worker (docs/networks.md).",
