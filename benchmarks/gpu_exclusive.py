@@ -11,7 +11,7 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,6 +89,14 @@ def shortest_gap_ns(uses: Iterable[Use]) -> int | None:
     return min(gaps, default=None)
 
 
+def not_as_booked(uses: Iterable[Use], booked: Mapping[str, Iterable[str]]) -> set[str]:
+    """The attempts that had other GPUs than those that were booked, no container, or no booking."""
+    given: dict[str, set[str]] = {}
+    for use in uses:
+        given.setdefault(use.attempt, set()).update(use.gpus)
+    return {name for name in given.keys() | booked.keys() if given.get(name) != set(booked.get(name, ()))}
+
+
 @dataclass(slots=True)
 class Records:
     """Reads what one engine writes of its containers, while they come and go."""
@@ -125,7 +133,9 @@ class Records:
         if event["Action"] == "start":
             found = self._ask.api.inspect_container(container)
             gpus = [uuid for one in found["HostConfig"]["DeviceRequests"] or () for uuid in one["DeviceIDs"] or ()]
-            self.uses[container] = Use(found["Config"]["Labels"][_LABEL], frozenset(gpus), at_ns)
+            labels = found["Config"]["Labels"]
+            name = f"{labels['headway.task']}.{labels['headway.number']}"
+            self.uses[container] = Use(name, frozenset(gpus), at_ns)
         elif container in self.uses:
             self.uses[container] = replace(self.uses[container], end_ns=at_ns)
 
@@ -166,8 +176,8 @@ def gpu_exclusive() -> Iterator[Figure]:
         done = cluster.client.wait(job, timeout_s=_WITHIN_S, poll_s=0.5)
         took = time.monotonic() - began
         assert done["state"] == "SUCCEEDED", done["state"]
-        attempts = [attempt for task in done["tasks"] for attempt in task["attempts"]]
-        soon(lambda: sum(_ended(one) for one in records) >= len(attempts), within_s=30, what="all ends are told")
+        booked = {f"{task['name']}.{a['number']}": a["gpu_uuids"] for task in done["tasks"] for a in task["attempts"]}
+        soon(lambda: not any(_running(one) for one in records), within_s=30, what="all containers have ended")
         uses = [use for one in records for use in one.uses.values()]
         failures = [failure for one in records for failure in one.failures]
     found = twice(uses)
@@ -178,30 +188,19 @@ def gpu_exclusive() -> Iterator[Figure]:
         note += f"; shortest time from an end to the next start on a GPU: {gap / 1e6:.0f} ms"
     yield Figure("gpu_exclusive: two attempts on one GPU", len(found), "times", 0, note=note)
     for gpu, first, second in found[:5]:
-        print(f"     {gpu}: {first} and {second}")
-    wrong = _wrong(uses, attempts) + len(failures)
-    yield Figure("gpu_exclusive: attempts without the GPUs that were booked", wrong, "", 0, note=f"{asked} asked for")
+        yield Figure(f"  {gpu}: {first} and {second}", 1, "times")
+    wrong = not_as_booked(uses, booked)
+    note = f"{asked} asked for"
+    if wrong or failures:
+        note += f"; {', '.join(sorted(wrong)[:5])}; {'; '.join(failures[:3])}"
+    yield Figure("gpu_exclusive: attempts without the GPUs that were booked", len(wrong), "", 0, note=note)
     yield Figure(
         "gpu_exclusive: GPUs in use at one moment", most_at_once(uses), "", len(NODES) * CARDS, at_most=False
     )
 
 
-def _ended(records: Records) -> int:
-    return sum(use.end_ns is not None for use in list(records.uses.values()))
-
-
-def _wrong(uses: Sequence[Use], attempts: Sequence[dict[str, Any]]) -> int:
-    """How many attempts lack a container with exactly their GPUs, or a container its attempt."""
-    booked = sorted(tuple(sorted(attempt["gpu_uuids"])) for attempt in attempts)
-    given = sorted(tuple(sorted(use.gpus)) for use in uses)
-    left = list(given)
-    missing = 0
-    for gpus in booked:
-        if gpus in left:
-            left.remove(gpus)
-        else:
-            missing += 1
-    return missing + len(left)
+def _running(records: Records) -> bool:
+    return any(use.end_ns is None for use in list(records.uses.values()))
 
 
 def _cluster(folder: Path, engines: dict[str, Engine]) -> Cluster:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.gpu_exclusive import Use, most_at_once, shortest_gap_ns, twice
+from benchmarks.gpu_exclusive import Use, most_at_once, not_as_booked, shortest_gap_ns, twice
 
 
 def use(attempt: str, gpus: str, start_ns: int, end_ns: int | None) -> Use:
@@ -35,3 +35,9 @@ def test_gpus_in_use_at_one_moment_are_counted() -> None:
     assert most_at_once([use("a", "xy", 0, 10), use("b", "z", 5, 7), use("c", "x", 10, None)]) == 3
     assert most_at_once([]) == 0
     assert shortest_gap_ns([use("a", "x", 0, None)]) is None
+
+
+def test_attempts_have_the_gpus_that_were_booked_for_them() -> None:
+    uses = [use("a", "x", 0, 10), use("b", "xy", 10, 20), use("c", "z", 0, 5)]
+    assert not_as_booked(uses, {"a": ["x"], "b": ["y", "x"], "c": ["z"]}) == set()
+    assert not_as_booked(uses, {"a": ["y"], "b": ["x"], "d": ["z"]}) == {"a", "b", "c", "d"}
