@@ -1,11 +1,12 @@
 """Two Workers with two pretend GPUs each, and many short tasks: does the engine ever give one GPU to two of them?
 
-Each Worker has an engine and a stand-in for NVIDIA's library of its own. So tasks get GPUs by a real device request, and
-the engine itself knows which container has which GPU, and from when until when. Shared cards are not looked at.
+Each Worker has an engine and a stand-in for NVIDIA's library of its own. So tasks get GPUs by a real device request,
+and the engine itself knows which container has which GPU, and from when until when. Shared cards are not looked at.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from docker.errors import DockerException
+
 from tests.support.cluster import SERVICES, Cluster, a_job
 from tests.support.dockerd import Engine, start_engine
 from tests.support.images import BUSYBOX
@@ -83,7 +85,7 @@ def shortest_gap_ns(uses: Iterable[Use]) -> int | None:
     gaps = []
     for several in by_gpu.values():
         several.sort(key=lambda use: use.start_ns)
-        for first, second in zip(several, several[1:], strict=False):
+        for first, second in itertools.pairwise(several):
             if first.end_ns is not None:
                 gaps.append(second.start_ns - first.end_ns)
     return min(gaps, default=None)
@@ -194,9 +196,7 @@ def gpu_exclusive() -> Iterator[Figure]:
     if wrong or failures:
         note += f"; {', '.join(sorted(wrong)[:5])}; {'; '.join(failures[:3])}"
     yield Figure("gpu_exclusive: attempts without the GPUs that were booked", len(wrong), "", 0, note=note)
-    yield Figure(
-        "gpu_exclusive: GPUs in use at one moment", most_at_once(uses), "", len(NODES) * CARDS, at_most=False
-    )
+    yield Figure("gpu_exclusive: GPUs in use at one moment", most_at_once(uses), "", len(NODES) * CARDS, at_most=False)
 
 
 def _running(records: Records) -> bool:

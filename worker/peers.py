@@ -18,8 +18,8 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
 from .attempt.task_secrets import FetchedSecrets
-from .model import AttemptRecord, LaunchAttempt, WantedImage
 from .holds.waiting import WaitingJobs
+from .model import AttemptRecord, LaunchAttempt, WantedImage
 from .node.heartbeat import HeartbeatAnswer
 from .ports import RegistryCredentials, RuntimeRefused
 

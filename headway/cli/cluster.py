@@ -280,7 +280,7 @@ def nodes_show(node_id: str, output: str) -> None:
         click.echo("ulimits up to " + ", ".join(f"{name} {told(name, most)}" for name, most in limits.items()))
     click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
     for gpu in node["gpus"]:
-        state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"
+        state = "faulty" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "without faults"
         held = gpu.get("booking")
         by = f", held by {safe(held['owner'])}: {who_has.task_of(held)}" if held else ""
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")

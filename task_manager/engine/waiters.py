@@ -1,7 +1,7 @@
 """Requests for GPUs by people's own processes, which wait in the queue while their process lives.
 
-The Worker of their machine says which live. A request whose process is gone leaves the queue: at its turn its cards would
-wait for nobody.
+The Worker of their machine says which live. A request whose process is gone leaves the queue: at its turn its
+cards would wait for nobody.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ _GONE = "The process that waited for these GPUs has ended, or was silent for too
 def left_alone(tasks: Iterable[Task], heartbeat: HeartbeatReceived, now: float) -> list[TaskId]:
     """Which of these requests nobody waits for any more, by a heartbeat that knows all who wait."""
     return [
-        task.id
-        for task in tasks
-        if task.id.job_id not in heartbeat.waiting_jobs
-        and now - task.queued_at >= SILENT_S
+        task.id for task in tasks if task.id.job_id not in heartbeat.waiting_jobs and now - task.queued_at >= SILENT_S
     ]
 
 

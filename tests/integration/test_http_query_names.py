@@ -101,7 +101,9 @@ async def test_no_route_takes_a_number_that_is_none(tmp_path: Path) -> None:
                     assert answer.status_code == 400, (path, parameter["name"], value)
                     begin = f"The parameter `{parameter['name']}` "  # other parts of the address may be wrong, too
                     (sentence,) = [p["message"] for p in answer.json()["errors"] if p["message"].startswith(begin)]
-                    said.setdefault("number" if "number" in kinds else "integer", set()).add(sentence.removeprefix(begin))
+                    said.setdefault("number" if "number" in kinds else "integer", set()).add(
+                        sentence.removeprefix(begin)
+                    )
         assert said == {
             "number": {"must be a plain number, not nan or infinity."},
             "integer": {"must be a whole number."},

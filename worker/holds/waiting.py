@@ -1,4 +1,4 @@
-"""The clients on this machine that wait for GPUs: TaskManager is told whose they are, so that dead ones leave the queue.
+"""The clients on this machine that wait for GPUs: TaskManager is told, so that dead ones leave the queue.
 
 Whoever may live is never told as dead. So nothing is said of silence where not all clients could be heard.
 """

@@ -168,7 +168,9 @@ def test_a_broken_gpu_that_a_task_still_has_would_not_be_free_if_it_worked() -> 
     cards = (Gpu("x", "A40", GiB, sick=True), Gpu("y", "A40", GiB))
     kept = _taken(full_capacity(a_node("n1", gpus=cards)), held_unusable=frozenset({"x"}))
     why = "1 GPU of n1 does not work: `headway nodes show n1` says why."
-    assert _sentences(a_task(gpus=2), kept) == [f"{why} If it worked, this task could start there once others have ended."]
+    assert _sentences(a_task(gpus=2), kept) == [
+        f"{why} If it worked, this task could start there once others have ended."
+    ]
     full = _taken(full_capacity(a_node("n1", gpus=cards)), gpus=[], held_unusable=frozenset({"x"}))
     assert _sentences(a_task(gpus=1), full) == ["It asks for 1 GPU. The closest machine, n1, has no free GPU."]
 
