@@ -70,9 +70,9 @@ def with_faults(decision: EndDecision, gpus: AttemptGpus) -> EndDecision:
 class GpuWatch:
     """Looks at the cards of live attempts while they run and at their ends. See ``context.AttemptGpusWatch``.
 
-    ``tell_holder`` tells the process that has an attempt's cards, if it is a person's own. ``lost_devices`` asks whether
-    a live container can still open its devices, and answers which it can't. ``end`` ends an attempt whose cards are
-    gone.
+    ``tell_holder`` tells the process that has an attempt's cards, if it is a person's own. ``lost_devices`` asks
+    whether a live container can still open its devices, and answers which it can't. ``end`` ends an attempt whose cards
+    are gone.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class Waiters(Generic[L]):
         self._known_since_ns = None
 
     def put(self, key_hash: str, line: L, job: str, now_ns: int) -> None:
-        self.forget(line)
+        self.forget(line)  # each waits for one key, so that nobody takes up the room of others
         if len(self._waiters) >= _MOST_WAITING:
             self.hear_all(now_ns)
             return

@@ -117,7 +117,7 @@ def run(*args: str) -> str:
 def test_a_line_a_gpu_says_who_has_it_and_the_last_line_what_is_free(server: Server) -> None:
     heads, booked, sick, outside, free, process, last = run("gpus").splitlines()
     assert heads.split("  ")[0] == "NODE"
-    assert f"booked        0%   {JOB}/train  ann    1h ago  " in booked
+    assert f"booked          0%   {JOB}/train  ann    1h ago  " in booked
     assert "\x1b" not in booked
     assert "booked, faulty" in sick
     assert "overdue" in sick
