@@ -15,6 +15,7 @@ from . import (
     first_rows,
     flow_tls,
     fuzz,
+    gpu_exclusive,
     gpu_run,
     images,
     images_in_the_way,
@@ -56,6 +57,7 @@ ALL = {
     "listing": listing.listing,
     "files": small_files.small_files,
     "firstrows": first_rows.first_rows,
+    "gpu_exclusive": gpu_exclusive.gpu_exclusive,
     "gpu_run": gpu_run.gpu_run,
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
@@ -71,9 +73,11 @@ ALL = {
     "partitions": partitions.partitions,
     "promises": promises.promises,
 }
-NEED_ROOT = {"start", "homes", "ahead", "many", "images", "deaths", "images_in_the_way", "lost", "partitions"}
+NEED_ROOT = {
+    "start", "homes", "ahead", "many", "images", "deaths", "gpu_exclusive", "images_in_the_way", "lost", "partitions",
+}  # fmt: skip
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths", "fuzz", "images_in_the_way", "interleavings", "partitions", "promises"}
+BY_NAME = {"deaths", "fuzz", "gpu_exclusive", "images_in_the_way", "interleavings", "partitions", "promises"}
 
 
 def main() -> int:

@@ -225,6 +225,8 @@ def heartbeat(request: task_manager_pb2.HeartbeatRequest) -> HeartbeatReceived:
         stopping=request.stopping,
         files_suspended=request.lease_suspended_ack,
         attempts=tuple(_live_attempt(message) for message in request.attempts),
+        waiting_jobs=frozenset(request.waiting_jobs),
+        waiting_known_s=request.waiting_known_s,
     )
 
 

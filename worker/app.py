@@ -185,6 +185,7 @@ async def build(
         address=settings.address,
         live=lambda: controller.live(),
         held=lambda: controller.held(),
+        waiting=holds.waiting_jobs,
     )
     reports = AttemptReporter(
         tasks.report,
@@ -243,7 +244,7 @@ async def build(
         secrets=of_accounts,
     )
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
-    gpu_parts = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions)
+    gpu_parts = watch_attempts_gpus(offered, settings, attempts_dir, context, controller, conditions, holds.warn)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
 

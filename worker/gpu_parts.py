@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.clock import Clock
+from headway.ids import AttemptId
 
 from .attempt.context import ExecutorContext
 from .attempt.gpu_watch import GpuWatch
@@ -64,8 +65,9 @@ def watch_attempts_gpus(
     context: ExecutorContext,
     controller: TaskController,
     conditions: Conditions,
+    tell_holder: Callable[[AttemptId, str], None],
 ) -> GpuParts:
-    """Have the executors' ends look at their cards."""
+    """Have the executors' ends look at their cards. ``tell_holder``: see ``GpuWatch``."""
     shares = ShareWatch(
         gpus,
         context,
@@ -92,6 +94,7 @@ def watch_attempts_gpus(
         end=controller.end_for_gpus,
         shares=shares,
         fault_ends_task=settings.gpu_fault_ends_task,
+        tell_holder=tell_holder,
     )
     context.gpus, context.mps_pipe = watch, gpus.sharing.mps_pipe
     return GpuParts(shares, {"GPU hand-back": hand_back.run, "GPU watch": watch.run, "GPU shares": shares.run})

@@ -18,6 +18,7 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
 from .attempt.task_secrets import FetchedSecrets
+from .holds.waiting import WaitingJobs
 from .model import AttemptRecord, LaunchAttempt, WantedImage
 from .node.heartbeat import HeartbeatAnswer
 from .ports import RegistryCredentials, RuntimeRefused
@@ -38,7 +39,9 @@ class TaskManagerClient:
         address: str,
         live: Callable[[], Sequence[AttemptId]],
         held: Callable[[], Sequence[tuple[AttemptRecord, LaunchAttempt]]] = tuple,
+        waiting: Callable[[], WaitingJobs] = WaitingJobs,
     ) -> None:
+        self._waiting = waiting
         self._peer = peer
         self._stub = TaskManagerStub(peer.channel)  # type: ignore[no-untyped-call]
         self._node_id = node_id
@@ -50,6 +53,7 @@ class TaskManagerClient:
 
     async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> HeartbeatAnswer:
         """Send one heartbeat. See ``heartbeat.Heartbeat``."""
+        waiting = self._waiting()
         request = tm.HeartbeatRequest(
             node_id=self._node_id,
             incarnation=self._incarnation,
@@ -59,6 +63,8 @@ class TaskManagerClient:
             stopping=self.stopping,
             lease_suspended_ack=suspended,
             attempts=[wire.live_attempt(record, launch) for record, launch in self._held()],
+            waiting_jobs=waiting.jobs,
+            waiting_known_s=waiting.known_s,
         )
         reply = await self._peer.call(self._stub.Heartbeat, request, deadline_s=deadline_s)
         return HeartbeatAnswer(

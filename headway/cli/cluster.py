@@ -16,6 +16,7 @@ from .nodes_top import nodes_top
 from .quota import AS_CONFIGURED, QUOTA_FORMS, parse_quota
 from .start_times import clock, preview_command, promised, starts_about
 from .trust import nodes_invitations, nodes_invite, nodes_uninvite
+from .why import why_cell
 
 _MOST_RUNNING = 20
 # Ways of giving GPUs to containers (docs/gpus.md), as people read them.
@@ -36,7 +37,8 @@ _VERSIONS = {"driver": "driver_version", "CUDA": "cuda_version"}
 def queue(ctx: click.Context, limit: int, owner: str | None, output: str) -> None:
     """Show what runs and what it holds, then the waiting tasks in their order, and why each one waits.
 
-    Admins can change the rules of that order.
+    WHY is the reason that tells most; (+2): there are two more, which -o json has. Admins can change the rules of
+    that order.
     """
     if ctx.invoked_subcommand is None:
         _show_queue(limit, owner or "", output)
@@ -120,7 +122,7 @@ def _show_queue(limit: int, owner: str, output: str) -> None:
             size(entry["resources"]["memory_bytes"]),
             starts_about(entry, now),
             promised(entry, now),
-            safe(entry["waits"][0]["sentence"]) if entry["waits"] else "",
+            safe(why_cell(entry["waits"])),
         ]
         for entry in answer["entries"]
     ]
@@ -278,7 +280,7 @@ def nodes_show(node_id: str, output: str) -> None:
         click.echo("ulimits up to " + ", ".join(f"{name} {told(name, most)}" for name, most in limits.items()))
     click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
     for gpu in node["gpus"]:
-        state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"
+        state = "faulty" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "without faults"
         held = gpu.get("booking")
         by = f", held by {safe(held['owner'])}: {who_has.task_of(held)}" if held else ""
         model = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")

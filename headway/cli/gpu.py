@@ -82,7 +82,7 @@ def run(
         node=node,
         command=command,
     )
-    holding = Holding(wanted, tell=(lambda line: None) if quiet else _say, on_stop=program.end)
+    holding = Holding(wanted, tell=(lambda line: None) if quiet else _say, on_stop=program.end, warn=_say)
     for number in _heeded(signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     holding.acquire()

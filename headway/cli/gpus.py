@@ -13,7 +13,7 @@ from .common import ago, client, output_option, print_json, safe, size, table
 from .start_times import clock
 
 # Word of the API: as people read it.
-_STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside", "shared": "shared"}
+_STATES: Final[Mapping[str, str]] = {"busy_outside": "busy outside", "shared": "shared", "sick": "faulty"}
 
 
 @click.group(invoke_without_command=True)
@@ -105,7 +105,7 @@ def _row(node: dict[str, Any], gpu: dict[str, Any], now: float) -> list[object]:
 def state_of(gpu: dict[str, Any]) -> str:
     """What it is good for now, in a word or two."""
     state = gpu.get("state") or ("sick" if gpu["sick"] else "busy_outside" if gpu["busy_outside"] else "unknown")
-    return "booked, sick" if state == "booked" and gpu["sick"] else _STATES.get(state, state)
+    return "booked, faulty" if state == "booked" and gpu["sick"] else _STATES.get(state, state)
 
 
 def outside_lines(nodes: list[dict[str, Any]]) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -26,6 +27,8 @@ class gpus:  # people write it like a function
         ids: exactly these GPUs.
         set_environment: set CUDA_VISIBLE_DEVICES inside of the block. CUDA must not have been used before.
         quiet: say nothing on standard error while it waits.
+
+    A GPU that fails meanwhile is told by a ``RuntimeWarning``, and the program goes on.
 
     An object holds GPUs once at a time: for more of them inside of the block, make another one.
 
@@ -68,7 +71,7 @@ class gpus:  # people write it like a function
         if self._holding is not None and self._pid == os.getpid():
             raise InvalidInput("These GPUs are held already: make another headway.gpus(...) for more of them.")
         self._pid = os.getpid()
-        self._holding = Holding(self._wanted, tell=self._tell, on_stop=self._end)
+        self._holding = Holding(self._wanted, tell=self._tell, on_stop=self._end, warn=_warn)
         try:
             devices = self._holding.acquire()
         except BaseException:
@@ -111,6 +114,14 @@ class gpus:  # people write it like a function
         timer = threading.Timer(grace_s, kill)
         timer.daemon = True
         timer.start()
+
+
+def _warn(sentence: str) -> None:
+    """By the thread that listens. A filter that makes errors of warnings must not end it: it keeps the GPUs."""
+    try:
+        warnings.warn(f"{sentence} The program goes on.", RuntimeWarning, stacklevel=2)
+    except RuntimeWarning as error:
+        print(f"headway: {error}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _several(value: str | Iterable[str | int]) -> tuple[str, ...]:

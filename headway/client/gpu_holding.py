@@ -108,7 +108,10 @@ def now_s() -> float:
 
 
 class Holding:
-    """See the module. ``tell`` shows one line to the person; ``on_stop`` is called once, with why and the grace."""
+    """See the module. ``tell`` shows one line to the person; ``on_stop`` is called once, with why and the grace.
+
+    ``warn`` shows what happens to the GPUs meanwhile, from another thread. Nothing ends by it.
+    """
 
     def __init__(
         self,
@@ -116,13 +119,15 @@ class Holding:
         *,
         tell: Callable[[str], None],
         on_stop: Callable[[str, float], None],
+        warn: Callable[[str], None] | None = None,
         profile: Profile | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._asked = wanted.checked()
         self._environ = dict(os.environ if environ is None else environ)
         self._api = GpuApi(profile or Profile.load(self._environ), self._environ)
-        self._tell, self._on_stop = tell, on_stop
+        self._tell, self._on_stop, self._warn = tell, on_stop, warn or tell
+        self._warned: set[str] = set()
         self._door: Door | None = find_door(wanted.node, self._environ)
         self._path, self.node = self._door.path, self._door.node
         self._key = os.urandom(16).hex()
@@ -156,6 +161,7 @@ class Holding:
             cluster = self._door.cluster if self._door is not None else ""
             answer = self._ask({**self._asked, "node": self.node, "cluster": cluster, "key_hash": key_hash})
             self.job = str(answer.get("job_id", ""))
+            self._send({"job": self.job})
             self._wait(str(answer.get("task", "")))
         except BaseException:
             self._withdraw()
@@ -270,7 +276,7 @@ class Holding:
     # -- the line -----------------------------------------------------------------------------------
 
     def _knock(self) -> None:
-        self._send({"key": self._key})
+        self._send({"key": self._key, "job": self.job})
 
     def _send(self, message: Mapping[str, Any]) -> bool:
         return self._door is not None and self._door.send(message)
@@ -314,6 +320,11 @@ class Holding:
             self._stop(str(message["stop"]), float(message.get("grace", 0.0)))
         elif "ended" in message:
             self._over.set()
+        elif "warning" in message:
+            sentence = str(message["warning"])
+            if sentence not in self._warned:  # a Worker says it again to who comes back
+                self._warned.add(sentence)
+                self._warn(sentence)
         elif "refused" in message:
             self._tell(str(message["refused"]))
 

@@ -20,7 +20,7 @@ _RESET = "Reset the card (`nvidia-smi --gpu-reset`) or restart the machine"
 
 
 class GpuFaultWord(StrEnum):
-    """The stable word for what made a GPU sick; see docs/gpus.md, "Health"."""
+    """The stable word for what made a GPU faulty; see docs/gpus.md, "Health"."""
 
     # Each word stands with its row.
     facts: GpuFaultFacts

@@ -99,8 +99,11 @@ async def get_node_usage(
     id: str,
     _: SignedIn,
     parts: TheParts,
-    since: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: an hour before `until`")] = 0,
-    until: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: now")] = 0,
+    since: Annotated[
+        float,
+        Query(ge=0, le=1e11, allow_inf_nan=False, description="epoch seconds; default: an hour before `until`"),
+    ] = 0,
+    until: Annotated[float, Query(ge=0, le=1e11, allow_inf_nan=False, description="epoch seconds; default: now")] = 0,
     points: Annotated[
         int | None, Query(ge=1, le=5000, description="at most so many, each the mean of its time; default: 500")
     ] = None,

@@ -77,7 +77,7 @@ def _what(kind: str, item: Mapping[str, Any]) -> str:
     except (KeyError, TypeError, ValueError):
         return "is not valid"
     if kind in ("int_from_float", "finite_number"):
-        return "must be a whole number" if kind == "int_from_float" else "must be a number that is not infinite"
+        return "must be a whole number" if kind == "int_from_float" else "must be a plain number, not nan or infinity"
     for start, words in _KINDS.items():
         if kind.startswith(f"{start}_"):
             return f"must be {words}"

@@ -108,7 +108,7 @@ class Gpu(with_readings()):  # type: ignore[misc]
     busy_outside: bool = Field(description="used by a process that is not ours")
     note: str
     processes: list[OutsideProcess] = Field(description="on it, that Headway did not start; at most 20")
-    fault: str = Field("", description="what made it sick, as a word of docs/gpus.md; empty: no fault of the card")
+    fault: str = Field("", description="what made it faulty, as a word of docs/gpus.md; empty: no fault of the card")
     quarantined_since: float | None = Field(
         None, description="taken out for its fault until it is clean; null: it is not"
     )

@@ -118,6 +118,8 @@ class HeartbeatReceived:
     stopping: bool
     files_suspended: bool
     attempts: tuple[LiveAttempt, ...] = ()  # those of ``live`` whose launch the Worker has
+    waiting_jobs: frozenset[str] = frozenset()  # of processes of the node that wait for its GPUs, and live
+    waiting_known_s: float = 0.0  # for so long all such processes could be heard
 
 
 @dataclass(frozen=True, slots=True)

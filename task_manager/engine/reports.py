@@ -16,7 +16,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKind
 
 from ..model import Attempt, Task
-from . import confirmation, extension, leases
+from . import confirmation, extension, leases, waiters
 from .comparing import unknown_attempts
 from .comparing.unknown_attempts import Verdict
 from .events import (
@@ -245,6 +245,7 @@ def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatReply:
     _look_for_missing(turn, heartbeat, moved=moved)
     confirmation.on_heartbeat(state, heartbeat.node_id, len(discard), len(strange) - len(discard))
     turn.open_gates()
+    waiters.on_heartbeat(turn, heartbeat)
     stop = tuple(
         StopOrder(attempt.id, attempt.stop_word or "cancelled")
         for attempt in state.on_node(heartbeat.node_id)

@@ -303,6 +303,11 @@ class EngineState:
                     ],
                     self._why_closed(node) or is_silent(node.id),
                     {gpu.uuid: self._free_units(gpu) for gpu in node.gpus if gpu.shared and gpu.usable},
+                    frozenset(
+                        gpu.uuid
+                        for gpu in node.gpus
+                        if not gpu.usable and (gpu.uuid in self._gpus or gpu.uuid in self._shares)
+                    ),
                 )
             )
         return rooms

@@ -69,6 +69,7 @@ class FreeResources:
     gpus: list[Gpu]  # those that are given out whole
     closed: str = ""  # why nothing may be placed here now; empty: the node is open
     shares: dict[str, int] = field(default_factory=dict)  # of each shared card that works: its free units
+    held_unusable: frozenset[str] = frozenset()  # cards that can't be given out now, and that tasks still have
 
     def take(self, shape: Shape, gpu_uuids: Collection[str]) -> None:
         """Takes what a task of this shape holds, with these GPUs."""

@@ -127,6 +127,31 @@ def test_a_killed_client_frees_its_gpus_and_its_program_ends(cluster: Cluster):
     assert len(task["attempts"]) == 1
 
 
+def test_a_killed_client_that_waits_leaves_the_queue_and_one_that_lives_stays(cluster: Cluster):
+    """It stayed queued, and at its turn its cards waited 15 s for nobody."""
+    first = gpu_run(cluster, "--gpus", "2", "--timeout", "5m", "--", "sleep", "200")
+    soon(lambda: len(held(cluster)) == 2, within_s=30)
+    living = gpu_run(cluster, "--gpus", "2", "--timeout", "60s", "--name", "living", "--", "echo", "here")
+    dead = gpu_run(cluster, "--gpus", "2", "--timeout", "60s", "--name", "dead", "--", "echo", "never")
+
+    def states() -> dict[str, str]:
+        return {job["name"]: job["state"] for job in cluster.client.jobs() if job["name"] in ("living", "dead")}
+
+    soon(lambda: len(states()) == 2, within_s=30, what="both wait")
+    cluster.restart("n1")  # all lines are closed, and nobody has died
+    cluster.wait_ready()
+    dead.send_signal(signal.SIGKILL)
+    soon(lambda: states()["dead"] == "CANCELLED", within_s=90, what="the dead one has left the queue")
+    assert len(held(cluster)) == 2, "it left before its turn"
+    assert states()["living"] not in ("CANCELLED", "FAILED")
+    (job,) = [job["id"] for job in cluster.client.jobs() if job["name"] == "dead"]
+    assert "has ended, or was silent" in cluster.client.job(job)["tasks"][0]["reason"]["sentence"]
+    first.send_signal(signal.SIGTERM)
+    ended(first)
+    assert ended(living, 60)[:2] == (0, "here\n")
+    dead.communicate(timeout=30)
+
+
 @pytest.mark.parametrize("victim", ["n1", "task_manager", "job_manager", "resource_manager", "httpserver"])
 def test_a_hold_outlives_the_services(cluster: Cluster, victim: str):
     program = gpu_run(cluster, "--gpus", "2", "--timeout", "120s", "--", "sleep", "8")

@@ -83,3 +83,28 @@ async def test_known_ones_still_pass(tmp_path: Path) -> None:
         assert (await ann.get("/jobs?state=RUNNING&state=FAILED&owner=me")).status_code == 200
         # Probes of load balancers add what they like.
         assert (await ann.get(f"{rig.url}/healthz?probe=1")).status_code == 200
+
+
+async def test_no_route_takes_a_number_that_is_none(tmp_path: Path) -> None:
+    """`until=nan` was refused as too large."""
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann", admin=True)
+        said: dict[str, set[str]] = {}
+        for template, operations in DOCUMENT["paths"].items():
+            for parameter in operations.get("get", {}).get("parameters", ()):
+                kinds = {one.get("type") for one in (parameter["schema"], *parameter["schema"].get("anyOf", ()))}
+                if parameter["in"] != "query" or not kinds & {"number", "integer"}:
+                    continue
+                path = template.removeprefix("/api/v1").replace("{number}", "1").replace("{", "x").replace("}", "")
+                for value in ("nan", "inf", "-inf", "NaN", "1e999"):
+                    answer = await ann.get(path, params={parameter["name"]: value})
+                    assert answer.status_code == 400, (path, parameter["name"], value)
+                    begin = f"The parameter `{parameter['name']}` "  # other parts of the address may be wrong, too
+                    (sentence,) = [p["message"] for p in answer.json()["errors"] if p["message"].startswith(begin)]
+                    said.setdefault("number" if "number" in kinds else "integer", set()).add(
+                        sentence.removeprefix(begin)
+                    )
+        assert said == {
+            "number": {"must be a plain number, not nan or infinity."},
+            "integer": {"must be a whole number."},
+        }

@@ -70,8 +70,9 @@ def with_faults(decision: EndDecision, gpus: AttemptGpus) -> EndDecision:
 class GpuWatch:
     """Looks at the cards of live attempts while they run and at their ends. See ``context.AttemptGpusWatch``.
 
-    ``lost_devices`` asks whether a live container can still open its devices, and answers which it can't. ``end`` ends
-    an attempt whose cards are gone.
+    ``tell_holder`` tells the process that has an attempt's cards, if it is a person's own. ``lost_devices`` asks
+    whether a live container can still open its devices, and answers which it can't. ``end`` ends an attempt whose cards
+    are gone.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class GpuWatch:
         end: Callable[[AttemptId], Awaitable[None]],
         shares: ShareWatch,
         fault_ends_task: bool = False,
+        tell_holder: Callable[[AttemptId, str], None] = lambda attempt, sentence: None,
     ) -> None:
+        self._tell_holder = tell_holder
         self._gpus = gpus
         self._hand_back = hand_back
         self._context = context
@@ -172,6 +175,8 @@ class GpuWatch:
         for uuid, sentence in new.items():
             log.warning("attempt.gpu_failed", attempt=str(record.attempt), uuid=uuid, reason=sentence)
             self._log_line(record, sentence)
+            if not at_end:
+                self._tell_holder(record.attempt, sentence)
         if not at_end:
             # Stored before it is told: a restarted Worker must know it at the end.
             told = " ".join(record.gpus.faults.values())

@@ -26,6 +26,7 @@ from .record import Holder
 log = get_logger(__name__)
 
 _LINE_BYTES = 1 << 16
+_JOB_CHARS = 64
 _MOST_LINES = 1_024
 _MOST_LINES_OF_USER = 256  # nobody shuts the others out
 
@@ -65,11 +66,13 @@ class HoldDoor:
             self._server = await asyncio.start_unix_server(self._serve, self._path, limit=_LINE_BYTES)
             self._made = self._path.stat().st_ino
             self._path.chmod(0o666)  # everybody on this machine may ask; each has to show its key
+            self._holds.hear_all()
         except OSError as error:
             log.warning("holds.no_socket", path=str(self._path), reason=error.strerror or str(error))
 
     async def close(self) -> None:
         """Safe twice. Clients come back to the next Worker."""
+        self._holds.hear_nobody()  # all lines close now, and nobody has died
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -82,6 +85,7 @@ class HoldDoor:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _peer_of(writer)
         if peer is None or not self._has_room(peer.uid):
+            self._holds.hear_all()  # not this one: so it must not be taken for dead
             writer.close()
             return
         client = _Client(peer, writer)
@@ -106,7 +110,9 @@ class HoldDoor:
         if not isinstance(message, dict):
             raise ValueError("no message")
         if "key" in message:
-            self._holds.wait_for(client, str(message["key"]))
+            self._holds.wait_for(client, str(message["key"]), str(message.get("job") or "")[:_JOB_CHARS])
+        elif "job" in message:
+            self._holds.name(client, str(message["job"])[:_JOB_CHARS])
         elif "done" in message:
             self._holds.give_back(client, _small(message["done"]), _small(message.get("signal")))
         self._holds.beat(client)

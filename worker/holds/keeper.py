@@ -28,13 +28,13 @@ from ..ports import AttemptProgress, ContainerFacts, ContainerState, EngineUnava
 from . import processes
 from .record import Ending, Holder, HoldFiles, HoldRecord
 from .time_is_over import MS, NS, HoldLimits, end_of, ending_due, next_due_ns
+from .waiting import Waiters, WaitingJobs
 
 log = get_logger(__name__)
 
 _AGAIN_S = 0.25  # between two looks at processes that must end
 _KILL_AFTER_S = 2.0  # past its grace: its own client ends it more gently
 _LAST_CHANCE_S = 10.0
-_MOST_WAITING = 1_024
 
 
 class Line(Protocol):
@@ -58,6 +58,7 @@ class _Hold:
     told: Ending | None = None
     done: bool = False  # its client has given it back
     silent: bool = False  # nothing was heard of it for too long
+    warnings: list[str] = field(default_factory=list)  # said to its client, and again when it comes back
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Holds:
     describe: Callable[[str], Mapping[str, Any]] = lambda uuid: {}
     on_change: Callable[[AttemptId], None] = lambda attempt: None
     _live: dict[AttemptId, _Hold] = field(default_factory=dict)
-    _waiting: dict[str, Line] = field(default_factory=dict)  # by the hash of their keys
+    _waiting: Waiters[Line] = field(default_factory=Waiters)
     _alarms: Alarms = field(init=False)
     _files: HoldFiles = field(init=False)
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
@@ -221,6 +222,15 @@ class Holds:
         if holder is not None:
             processes.kill(holder)
 
+    def warn(self, attempt: AttemptId, sentence: str) -> None:
+        """Tell the client, if the attempt is a hold. It goes on."""
+        hold = self._live.get(attempt)
+        if hold is None or hold.record.end is not None or sentence in hold.warnings:
+            return
+        hold.warnings.append(sentence)
+        if hold.line is not None:
+            hold.line.send({"warning": sentence})
+
     def remove(self, attempt: AttemptId) -> None:
         hold = self._live.pop(attempt)
         self._alarms.cancel(hold.alarm)
@@ -230,19 +240,34 @@ class Holds:
 
     # -- of clients -------------------------------------------------------------------------------
 
-    def wait_for(self, line: Line, key: str) -> None:
-        """The client waits for what this key opens, or comes back to what it has."""
+    def hear_all(self) -> None:
+        """All clients of this machine can come. Said again: one could not until now."""
+        self._waiting.hear_all(self._now_ns())
+
+    def hear_nobody(self) -> None:
+        """No client can come any more."""
+        self._waiting.hear_nobody()
+
+    def waiting_jobs(self) -> WaitingJobs:
+        """For TaskManager: whose clients wait here, and live."""
+        return self._waiting.jobs(self._now_ns(), self.limits.silence_s)
+
+    def wait_for(self, line: Line, key: str, job: str = "") -> None:
+        """The client waits for what this key opens, or comes back to what it has. ``job`` empty: it will know it."""
         key_hash = hashlib.sha256(key.encode()).hexdigest()
         for hold in self._live.values():
             if hold.record.key_hash == key_hash and hold.record.end is None and not hold.record.withdrawn:
                 self._come(hold, line)
                 return
-        self._forget(line)  # each waits for one key, so that nobody takes up the room of others
-        if len(self._waiting) < _MOST_WAITING:
-            self._waiting[key_hash] = line
+        self._waiting.put(key_hash, line, job, self._now_ns())
+
+    def name(self, line: Line, job: str) -> None:
+        """The client waits for this job."""
+        self._waiting.name(line, job)
 
     def beat(self, line: Line) -> None:
         """The client is alive."""
+        self._waiting.beat(line, self._now_ns())
         for hold in self._of(line):
             hold.heard_ns, hold.silent = self._now_ns(), False
 
@@ -256,15 +281,12 @@ class Holds:
 
     def gone(self, line: Line) -> None:
         """The connection is closed. The process may come back with another one."""
-        self._forget(line)
+        self._waiting.gone(line, self._now_ns())
         for hold in self._of(line):
             hold.line = None
             self._look(hold)
 
     # -- inside -----------------------------------------------------------------------------------
-
-    def _forget(self, line: Line) -> None:
-        self._waiting = {key: other for key, other in self._waiting.items() if other is not line}
 
     def _of(self, line: Line) -> list[_Hold]:
         return [hold for hold in self._live.values() if hold.line is line]
@@ -279,6 +301,8 @@ class Holds:
             return
         hold.line, hold.heard_ns, hold.told = line, self._now_ns(), None
         self._send_grant(hold)
+        for sentence in hold.warnings:  # it may not have heard them
+            line.send({"warning": sentence})
         self._look(hold)
 
     def _grant(self, hold: _Hold, line: Line) -> None:
@@ -348,7 +372,7 @@ class Holds:
             if record.ending is not None:
                 self._finish(hold)
                 return
-            line = self._waiting.pop(record.key_hash, None)
+            line = self._waiting.take(record.key_hash)
             if line is not None:
                 self._grant(hold, line)
                 return

@@ -142,17 +142,17 @@ class GpuScript:
 
 
 def _after(plot: GpuPlot, step: Step, at_s: float) -> GpuPlot:
-    """``step`` has begun by then."""
+    """``step`` has begun by then. One that is over ends nothing that an earlier one does for longer."""
     holds = step.holds(at_s)
     match step.deed:
         case Deed.RETURN:
             return GpuPlot(errors=plot.errors)
-        case Deed.VANISH:
-            return replace(plot, vanished=holds)
-        case Deed.FAULT if step.xid == _XID_OFF_THE_BUS:
-            return replace(plot, lost=holds)
-        case Deed.HEAT:
-            return replace(plot, celsius=step.celsius if holds else None)
+        case Deed.VANISH if holds:
+            return replace(plot, vanished=True)
+        case Deed.FAULT if holds and step.xid == _XID_OFF_THE_BUS:
+            return replace(plot, lost=True)
+        case Deed.HEAT if holds:
+            return replace(plot, celsius=step.celsius)
         case Deed.ECC:
             return replace(plot, errors=plot.errors + step.errors)
         case Deed.PROCESS if holds and step.process is not None:
@@ -249,9 +249,9 @@ class _Reader:
             deed=self.deed,
             gpus=self._gpus(),
             lasts_s=self._value("for", parse_duration, None),
-            xid=int(self._number("xid", 1, _MOST_XID)),
+            xid=self._whole_number("xid", 1, _MOST_XID),
             celsius=self._number("celsius", 0, _MOST_CELSIUS),
-            errors=int(self._number("errors", 1, 1_000_000)),
+            errors=self._whole_number("errors", 1, 1_000_000),
             process=self._process(),
             taken=self._taken(),
             version=self._version("version"),
@@ -305,6 +305,12 @@ class _Reader:
             return parse(str(self.said[key]))
         except BadValue as error:
             raise self._bad(f"`{key}`: {error}") from error
+
+    def _whole_number(self, key: str, least: int, most: int) -> int:
+        value = self.said.get(key, least)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self._bad(f"`{key}` is {shown(str(value))}: write a whole number from {least} to {most}")
+        return value
 
     def _number(self, key: str, least: int, most: int) -> float:
         value = self.said.get(key, least)

@@ -190,7 +190,7 @@ class CheckResourcesReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[CheckResourcesReply.Verdict, _Mapping]]] = ..., nodes_known: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "address", "live", "sent_monotonic_s", "stopping", "lease_suspended_ack", "attempts")
+    __slots__ = ("node_id", "incarnation", "address", "live", "sent_monotonic_s", "stopping", "lease_suspended_ack", "attempts", "waiting_jobs", "waiting_known_s")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,8 @@ class HeartbeatRequest(_message.Message):
     STOPPING_FIELD_NUMBER: _ClassVar[int]
     LEASE_SUSPENDED_ACK_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_JOBS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_KNOWN_S_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     address: str
@@ -207,7 +209,9 @@ class HeartbeatRequest(_message.Message):
     stopping: bool
     lease_suspended_ack: bool
     attempts: _containers.RepeatedCompositeFieldContainer[LiveAttempt]
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., live: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., stopping: _Optional[bool] = ..., lease_suspended_ack: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[LiveAttempt, _Mapping]]] = ...) -> None: ...
+    waiting_jobs: _containers.RepeatedScalarFieldContainer[str]
+    waiting_known_s: float
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., live: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., stopping: _Optional[bool] = ..., lease_suspended_ack: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[LiveAttempt, _Mapping]]] = ..., waiting_jobs: _Optional[_Iterable[str]] = ..., waiting_known_s: _Optional[float] = ...) -> None: ...
 
 class LiveAttempt(_message.Message):
     __slots__ = ("attempt", "generation", "gpu_uuids", "placed_at", "process_started_at", "ended")

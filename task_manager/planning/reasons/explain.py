@@ -267,15 +267,12 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
             found.extend(_named(shape, nearest))
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
-        if outside and fits_with(shape, nearest, len(outside)):
+        if outside and fits_with(shape, nearest, outside):
             found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, _outside_text(outside, nearest.node)))
-        sick = sum(1 for gpu in nearest.node.gpus if gpu.sick and suits(gpu, shape))
+        sick = _sick(shape, nearest.node)
         if sick and _well_gpus(shape, nearest.node) < shape.gpus:
-            found.append(
-                WaitReason(
-                    WaitWord.GPU_UNAVAILABLE, _sick_text(shape, sick, nearest.node, now=fits_with(shape, nearest, sick))
-                )
-            )
+            text = _sick_text(shape, len(sick), nearest.node, now=fits_with(shape, nearest, sick))
+            found.append(WaitReason(WaitWord.GPU_UNAVAILABLE, text))
             continue
         word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
         there = _free_gpus_text(shortage.free, shape, nearest.node)
@@ -327,10 +324,15 @@ def _outside_text(outside: Sequence[Gpu], node: Node) -> str:
 def _in_the_way(shape: Shape, free_resources: Sequence[FreeResources]) -> list[WaitReason]:
     """The broken cards without which the task would start now, on the first such machine."""
     for free in free_resources:
-        sick = sum(1 for gpu in free.node.gpus if gpu.sick and suits(gpu, shape))
+        sick = _sick(shape, free.node)
         if shape.gpus and sick and fits_with(shape, free, sick):
-            return [WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(shape, sick, free.node, now=True))]
+            return [WaitReason(WaitWord.GPU_UNAVAILABLE, _sick_text(shape, len(sick), free.node, now=True))]
     return []
+
+
+def _sick(shape: Shape, node: Node) -> list[Gpu]:
+    """The broken cards of the node that would suit."""
+    return [gpu for gpu in node.gpus if gpu.sick and suits(gpu, shape)]
 
 
 def _well_gpus(shape: Shape, node: Node) -> int:
@@ -346,11 +348,12 @@ def _sick_text(shape: Shape, sick: int, node: Node, *, now: bool) -> str:
     return f"{what} {if_they_worked(sick, now=now)}"
 
 
-def fits_with(shape: Shape, free: FreeResources, more_gpus: int) -> bool:
-    """Whether the shape would fit if so many more suitable cards were free."""
+def fits_with(shape: Shape, free: FreeResources, mended: Sequence[Gpu]) -> bool:
+    """Whether the shape would fit if these suitable cards could be given out. A card that a task still has can't."""
     suitable = sum(1 for gpu in free.gpus if suits(gpu, shape))
+    more = sum(1 for gpu in mended if gpu.uuid not in free.held_unusable)
     without = replace(shape, gpus=0, require_cuda="")
-    return fits(without, free) and suitable + more_gpus >= shape.gpus
+    return fits(without, free) and suitable + more >= shape.gpus
 
 
 def _asked_text(shortage: Shortage) -> str:

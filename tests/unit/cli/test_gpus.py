@@ -117,9 +117,9 @@ def run(*args: str) -> str:
 def test_a_line_a_gpu_says_who_has_it_and_the_last_line_what_is_free(server: Server) -> None:
     heads, booked, sick, outside, free, process, last = run("gpus").splitlines()
     assert heads.split("  ")[0] == "NODE"
-    assert f"booked        0%   {JOB}/train  ann    1h ago  " in booked
+    assert f"booked          0%   {JOB}/train  ann    1h ago  " in booked
     assert "\x1b" not in booked
-    assert "booked, sick" in sick
+    assert "booked, faulty" in sick
     assert "overdue" in sick
     assert outside.split()[3:5] == ["busy", "outside"]
     assert outside.endswith("used by pid 7")
@@ -273,5 +273,5 @@ def test_a_machine_says_why_each_of_its_gpus_is_not_given_out(server: Server) ->
     ]  # fmt: skip
     lines = run("nodes", "show", "n1").splitlines()
     assert "driver 550.54" in lines
-    assert "GPU 0 GPU-0 A100 40.0 GiB: unhealthy: it fell off the bus" in lines
-    assert f"GPU 1 GPU-1 A100 40.0 GiB: healthy, held by ann: {JOB}/train" in lines
+    assert "GPU 0 GPU-0 A100 40.0 GiB: faulty: it fell off the bus" in lines
+    assert f"GPU 1 GPU-1 A100 40.0 GiB: without faults, held by ann: {JOB}/train" in lines

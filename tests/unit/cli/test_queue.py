@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from headway.cli import cluster, jobs
+from headway.cli import cluster, jobs, why
 from headway.cli.main import cli
+from headway.cli.why import why_cell
+from headway.model.reasons import WaitWord
 
 SET = {
     "policy": "log_aging:c=600", "discipline": "easy", "configured_policy": "aging_sjf",
@@ -123,3 +126,42 @@ def test_history_tells_who_started_and_why_this_one_did_not(server: Server) -> N
         said = run("explain", "--history", "j0000000000000001")
         assert "the scheduler started nothing while it waited" in said
         assert f"{want})" in said
+
+
+BUSY, BEHIND = ("waiting_for_gpu", "n1 has no free GPU."), ("behind_higher_priority", "2 tasks are ahead.")
+BROKEN, HELD = ("gpu_unavailable", "GPU 3 of n2 does not work."), ("held", "It is on hold.")
+
+
+@pytest.mark.parametrize(
+    ("waits", "cell"),
+    [
+        ([], ""),
+        ([BUSY], "n1 has no free GPU."),
+        ([BUSY, BEHIND], "n1 has no free GPU. (+1)"),
+        ([BUSY, BEHIND, BROKEN], "GPU 3 of n2 does not work. (+2)"),
+        ([HELD, BUSY, BROKEN], "It is on hold. (+2)"),
+        ([("of_a_newer_server", "Who knows."), BUSY], "Who knows. (+1)"),
+    ],
+)
+def test_the_most_telling_reason_stands_in_the_queue(waits: list[tuple[str, str]], cell: str) -> None:
+    """It was the first one: of a broken GPU nothing was seen, as others were busy."""
+    assert why_cell([{"word": word, "sentence": sentence} for word, sentence in waits]) == cell
+
+
+def test_words_of_lasting_reasons_are_words_of_the_platform() -> None:
+    assert {word.value for word in WaitWord} >= why._LASTS
+
+
+def test_the_queue_says_that_there_are_more_reasons(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = [{"word": word, "sentence": sentence} for word, sentence in (BUSY, BROKEN)]
+    entry = {
+        "position": 1, "job_id": "j1", "task": "a", "owner": "ann", "timeout_s": 60.0, "waits": waits,
+        "resources": {"cpus": 1.0, "memory_bytes": 1 << 30, "gpus": 1, "gpu_model": []},
+        "estimated_start_at": None, "promised_start_at": None, "estimate_rough": False,
+    }  # fmt: skip
+    answer = server.queue()
+    monkeypatch.setattr(server, "queue", lambda **params: {**answer, "entries": [entry]})
+    said = run("queue")
+    assert "GPU 3 of n2 does not work. (+1)" in said
+    assert "no free GPU" not in said
+    assert json.loads(run("queue", "-o", "json"))["entries"][0]["waits"] == waits

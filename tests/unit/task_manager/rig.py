@@ -260,6 +260,8 @@ class TaskManagerRig:
             tuple(live),
             facts.pop("stopping", False),
             facts.pop("files_suspended", False),
+            waiting_jobs=frozenset(facts.pop("waiting_jobs", ())),
+            waiting_known_s=facts.pop("waiting_known_s", 0.0),
         )
         answer: HeartbeatReply = await self.engine.submit(beat)
         await self.settle()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headway.ids import AttemptId
+from task_manager.engine import pass_input
 from task_manager.engine.state import DoubleBooked
 from task_manager.model import Node, Task
 from tests.support.clock import FakeClock
@@ -111,3 +112,14 @@ async def test_a_share_outlives_a_restart_and_counts_in_usage_as_its_part(rig: T
     assert (attempt.shape.gpu_share_bytes, attempt.gpu_fraction, attempt.shape.gpus) == (4 * GiB, 0.25, 0)
     await rig.enqueue(a_share("b", 13 * GiB))
     assert rig.state(tid("b")) == "QUEUED"
+
+
+async def test_a_card_that_breaks_under_a_task_still_counts_as_that_tasks(rig: TaskManagerRig) -> None:
+    """The queue said of such a card that others could start at once if it worked."""
+    well = gpus_of("n1", 2)
+    await rig.nodes(a_node("n1", gpus=well))
+    await rig.enqueue(a_task(gpus=1))
+    (mine,) = rig.engine.state.attempts[tid("t")].gpu_uuids
+    await rig.nodes(a_node("n1", gpus=tuple(replace(gpu, sick=True) for gpu in well)))
+    (room,) = pass_input.free_resources(rig.engine.state, rig.settings)
+    assert (room.gpus, room.held_unusable) == ([], {mine})

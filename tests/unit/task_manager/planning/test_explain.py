@@ -161,3 +161,21 @@ def test_a_broken_gpu_is_named_with_what_would_be_otherwise() -> None:
         "It asks for 2 GPUs. The closest machine, n2, has no free GPU.",
         f"{why} If it worked, this task could start there now.",
     ]
+
+
+def test_a_broken_gpu_that_a_task_still_has_would_not_be_free_if_it_worked() -> None:
+    """It said "this task could start there now", while another task had that very card."""
+    cards = (Gpu("x", "A40", GiB, sick=True), Gpu("y", "A40", GiB))
+    kept = _taken(full_capacity(a_node("n1", gpus=cards)), held_unusable=frozenset({"x"}))
+    why = "1 GPU of n1 does not work: `headway nodes show n1` says why."
+    assert _sentences(a_task(gpus=2), kept) == [
+        f"{why} If it worked, this task could start there once others have ended."
+    ]
+    full = _taken(full_capacity(a_node("n1", gpus=cards)), gpus=[], held_unusable=frozenset({"x"}))
+    assert _sentences(a_task(gpus=1), full) == ["It asks for 1 GPU. The closest machine, n1, has no free GPU."]
+
+
+def test_a_gpu_that_outsiders_and_a_task_have_is_not_told_as_in_the_way() -> None:
+    shared = Gpu("x", "A40", GiB, busy_outside=True, note="in use by ann's python")
+    room = _taken(full_capacity(a_node("n1", gpus=(shared,))), gpus=[], held_unusable=frozenset({"x"}))
+    assert _sentences(a_task(gpus=1), room) == ["It asks for 1 GPU. The closest machine, n1, has no free GPU."]

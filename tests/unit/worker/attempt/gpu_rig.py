@@ -72,6 +72,7 @@ class GpuOne:
             is_shared=lambda uuid, without: self.shares.is_shared(uuid, without),
             tolerance_bytes=64 * MIB,
         )
+        self.holder_told: list[tuple[AttemptId, str]] = []
         self.over: list[tuple[AttemptId, str]] = []  # who was ended for taking more than a share
         self.shares = ShareWatch(
             self.watched,
@@ -89,6 +90,7 @@ class GpuOne:
             end=self._end,
             shares=self.shares,
             fault_ends_task=fault_ends_task,
+            tell_holder=lambda attempt, sentence: self.holder_told.append((attempt, sentence)),
         )
         context.gpus = self.watch
 

@@ -113,6 +113,7 @@ async def test_a_task_on_a_lost_card_goes_on_and_is_told(one: One) -> None:
     await eventually(lambda: bool(one.rig.told.warnings), within_s=5, what="a warning")
     assert one.rig.told.warnings == [(f"{SENTENCE} The task goes on as long as it can.",)]
     assert one.record.platform_log.decode().count(SENTENCE) == 1
+    assert rig.holder_told == [(one.attempt, SENTENCE)]
     assert one.record.stop is None
     one.rig.runtime.end(one.attempt, DONE)
     end = await one.end()

@@ -154,3 +154,26 @@ async def test_which_worker_is_meant(short: Path, tmp_path: Path, monkeypatch: p
         await asyncio.to_thread(find_door, "c", environ)
     for door in doors:
         await door.close()
+
+
+async def test_a_worker_that_stops_tells_nobody_as_dead(short: Path, tmp_path: Path):
+    """All lines close then: TaskManager would have cancelled whoever waits."""
+    holds = Holds(tmp_path, SystemClock())
+    assert holds.waiting_jobs().known_s == 0
+    door = HoldDoor(short / "n.sock", holds, node_id="n1", cluster="c")
+    await door.open()
+    reader, writer = await asyncio.open_unix_connection(str(short / "n.sock"))
+    await reader.readline()
+    writer.write(b'{"key": "key"}\n')
+    await asyncio.sleep(0.1)
+    assert holds.waiting_jobs().known_s == 0, "its job is not known yet"
+    writer.write(b'{"job": "j0123456789abcdef"}\n')
+    await asyncio.sleep(0.1)
+    told = holds.waiting_jobs()
+    assert told.jobs == ("j0123456789abcdef",)
+    assert told.known_s > 0
+    await door.close()
+    await asyncio.sleep(0.1)
+    told = holds.waiting_jobs()
+    assert (told.jobs, told.known_s) == (("j0123456789abcdef",), 0)
+    writer.close()

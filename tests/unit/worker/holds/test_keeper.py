@@ -294,3 +294,21 @@ async def test_more_time_and_a_stop(tmp_path: Path, line: Line):
     holds.give_back(line, 143, None)
     assert await until_ended(holds, attempt) is BoxEnd.STOPPED
     await holds.close()
+
+
+async def test_the_holder_is_told_once_that_a_card_failed_and_again_when_it_comes_back(tmp_path: Path, line: Line):
+    """It got no word."""
+    holds = some_holds(tmp_path)
+    holds.wait_for(line, "key")
+    attempt = offered(holds, an_order())
+    holds.warn(attempt, "GPU 0 failed.")
+    holds.warn(attempt, "GPU 0 failed.")
+    holds.warn(an_attempt(2), "Of a container.")
+    assert [one for one in line.told if "warning" in one] == [{"warning": "GPU 0 failed."}]
+    assert holds.standing(attempt) is BoxStanding.RUNS
+    holds.gone(line)
+    holds.warn(attempt, "GPU 1 failed.")
+    second = Line(line.peer)
+    holds.wait_for(second, "key")
+    assert [one["warning"] for one in second.told if "warning" in one] == ["GPU 0 failed.", "GPU 1 failed."]
+    await holds.close()

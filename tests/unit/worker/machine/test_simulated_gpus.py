@@ -163,6 +163,21 @@ async def test_a_driver_that_hangs_offers_nothing_until_it_answers(folder: Path)
     assert (found.problem, [gpu.sick for gpu in found.gpus]) == ("", [False, False])
 
 
+def test_a_shorter_step_ends_no_longer_one() -> None:
+    """The second one ended the first, which had been said to take longer."""
+    longer, shorter = {"at": "10s", "for": "1m"}, {"at": "20s", "for": "5s"}
+    for deed in ({"do": "vanish"}, {"do": "fault", "xid": 79}, {"do": "heat", "celsius": 95}):
+        script = read(of_steps({**deed, **longer}, {**deed, **shorter}), 1, toml=False)
+        of_deed = [script.gpu(0, at_s) for at_s in (5, 22, 30, 69, 70)]
+        shown = [plot.vanished or plot.lost or plot.celsius is not None for plot in of_deed]
+        assert shown == [False, True, True, True, False], deed
+    heats = of_steps(
+        {"do": "heat", "celsius": 95, **longer}, {"do": "heat", "celsius": 80, **shorter}, {"do": "return", "at": "40s"}
+    )
+    script = read(heats, 1, toml=False)
+    assert [script.gpu(0, at_s).celsius for at_s in (15, 22, 30, 41)] == [95, 80, 95, None]
+
+
 def test_the_example_can_be_played() -> None:
     script = simulated_script.load(str(EXAMPLE), 4)
     assert script.driver(0) == ("550.54.15", "12.4")
@@ -200,7 +215,10 @@ def of_steps(*steps: dict[str, Any]) -> str:
         (of_steps({"do": "fault", "xid": 79, "gpu": 4}), "there is no GPU 4: 4 GPUs are simulated (0 to 3)"),
         (of_steps({"do": "vanish", "gpu": "1"}), "`gpu` is '1': write a number, a list of numbers, or all"),
         (of_steps({"do": "vanish", "gpu": [0, True]}), "write a number, a list of numbers, or all"),
-        (of_steps({"do": "fault", "xid": "79"}), "`xid` is '79': write a number from 1 to 999"),
+        (of_steps({"do": "fault", "xid": "79"}), "`xid` is '79': write a whole number from 1 to 999"),
+        (of_steps({"do": "fault", "xid": 79.5}), "`xid` is '79.5': write a whole number from 1 to 999"),
+        (of_steps({"do": "fault", "xid": 1000}), "`xid` is '1000': write a whole number from 1 to 999"),
+        (of_steps({"do": "ecc", "errors": 1.5}), "`errors` is '1.5': write a whole number from 1 to 1000000"),
         (of_steps({"do": "vanish", "at": 60}), "`at`: '60' has no unit"),
         (of_steps({"do": "process", "owner": "ann", "memory": "20"}), "`memory`: '20' has no unit"),
         (of_steps({"do": "process", "owner": "a\nb", "memory": "1GiB"}), "`owner` is 'a\\u000ab'"),

@@ -4818,7 +4818,7 @@ export interface components {
             processes: components["schemas"]["OutsideProcess"][];
             /**
              * Fault
-             * @description what made it sick, as a word of docs/gpus.md; empty: no fault of the card
+             * @description what made it faulty, as a word of docs/gpus.md; empty: no fault of the card
              * @default
              */
             fault: string;
