@@ -21,7 +21,7 @@ export function SecretsField({
   return (
     <div className="needs" role="group" aria-label="Secrets" aria-describedby={problems.length > 0 ? id : undefined}>
       <span>Secrets</span>
-      <HelpLink topic="secrets" />
+      <HelpLink topic="secret" />
       {names.map((name) => (
         <label key={name}>
           <input

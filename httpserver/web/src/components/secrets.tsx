@@ -57,7 +57,7 @@ export function Secrets() {
   return (
     <section className="panel" aria-labelledby="secrets">
       <h2 id="secrets">
-        Secrets <HelpLink topic="secrets" />
+        Secrets <HelpLink topic="secret" />
       </h2>
       <p className="note">
         Tokens and keys for your tasks. A job file names them: <code>secrets: [HF_TOKEN]</code>. They are encrypted, only given to

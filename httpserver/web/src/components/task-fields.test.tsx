@@ -43,8 +43,10 @@ describe("the inputs of a task", () => {
     for (const folded of document.querySelectorAll("details")) await act(async () => void (folded.open = true));
     await until(() => expect(document.querySelectorAll("details > .fields")).toHaveLength(1));
     const found = [...document.querySelectorAll<HTMLLabelElement>(".fields > label, .fields > .helped > label")].slice(1);
-    expect(found.map((label) => label.querySelector("span")?.firstChild?.textContent)).toEqual(INPUTS.map((input) => input.label));
-    expect(found.map((label) => label.querySelector<HTMLInputElement | HTMLSelectElement>("input, select")?.value)).toEqual(INPUTS.map((input) => input.start));
+    // Those that few need come last, behind "More".
+    const inOrder = [...INPUTS.filter((input) => !input.more), ...INPUTS.filter((input) => input.more)];
+    expect(found.map((label) => label.querySelector("span")?.firstChild?.textContent)).toEqual(inOrder.map((input) => input.label));
+    expect(found.map((label) => label.querySelector<HTMLInputElement | HTMLSelectElement>("input, select")?.value)).toEqual(inOrder.map((input) => input.start));
     expect(found[0]?.innerHTML).toBe('<span>Timeout<small> 90s, 15m, 2h</small></span><input required="" size="8" value="10m">');
   });
 

@@ -10,7 +10,7 @@ export const TOPICS = [
   { topic: "image", page: "start#images", name: "Images" },
   { topic: "data", page: "start#datasets", name: "Datasets" },
   { topic: "code", page: "start#code", name: "Code that goes along" },
-  { topic: "secrets", page: "start#secrets", name: "Secrets" },
+  { topic: "secret", page: "start#secrets", name: "Secrets" },
   { topic: "retries", page: "start#retries", name: "Retries" },
   { topic: "network", page: "networks", name: "What tasks reach over the network" },
   { topic: "task", page: "what-a-task-may", name: "What a task may read, write and run" },

@@ -30,7 +30,7 @@ it("the topics stand open beside the text, and folded above it where there is no
   await page.close();
   await open(markdown("# States"), false);
   expect(topics()?.open).toBe(false);
-  expect(topics()?.querySelectorAll("li")).toHaveLength(19);
+  expect(topics()?.querySelectorAll("li")).toHaveLength(20);
 });
 
 it("a page that is not there is told without a wrong promise", async () => {
