@@ -25,6 +25,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run this schedule, which an earlier run has kept")
     parser.add_argument("--runs", type=int, default=1, help="how many runs, with one seed after the other")
     parser.add_argument("--keep", type=Path, default=Path(".cache/chaos"), help="where schedule, journal and logs go")
+    parser.add_argument("--plain", action="store_true", help="services talk as plain text, not by mutual TLS")
     parser.add_argument("--aloud", action="store_true", help="print the journal as it comes")
     return parser.parse_args()
 
@@ -72,7 +73,7 @@ def main() -> int:
             f"seed {schedule.seed}, {schedule.seconds:g} s, {len(schedule.faults)} faults; kept in {kept}", flush=True
         )
         folder = Path(tempfile.mkdtemp(prefix="ch", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
-        with watched(os.environ["HEADWAY_TESTS_RUN"], folder), a_lab(folder) as lab:
+        with watched(os.environ["HEADWAY_TESTS_RUN"], folder), a_lab(folder, tls=not options.plain) as lab:
             outcome = run(schedule, lab, kept, aloud=options.aloud)
         _tell(schedule, outcome, kept)
         broken += not outcome.good

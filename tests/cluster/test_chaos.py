@@ -17,6 +17,7 @@ from tests.chaos.lost import lost_machine
 from tests.chaos.run import run
 from tests.chaos.schedule import draw
 from tests.support.machines.lab import Lab, a_lab
+from tests.support.waiting import soon
 
 pytestmark = [
     pytest.mark.docker,
@@ -51,6 +52,23 @@ def test_a_lost_machine_has_stopped_its_task_before_it_runs_elsewhere(lab: Lab, 
 
 def _attempts(lab: Lab, job_id: str) -> list[dict[str, object]]:
     return list(lab.client.job(job_id)["tasks"][0]["attempts"])
+
+
+def test_the_mount_works_with_one_brick_and_the_other_one_gets_what_it_lacks(lab: Lab) -> None:
+    """The fault "brick dead" of the run. Written by one machine, read by another one."""
+    store = lab.volume.second
+    here, there = (lab.mounts[name].at / "with-one-brick" for name in ("n1", "httpserver"))
+    store.kill_brick()
+    try:
+        here.write_text("all of it")
+        assert there.read_text() == "all of it"
+        assert not (store.brick / here.name).exists()
+        assert not lab.volume.healed()
+    finally:
+        store.start_brick()
+    soon(lab.volume.healed, within_s=120, every_s=0.3, what="both bricks hold the same")
+    assert (store.brick / here.name).read_text() == "all of it"
+    here.unlink()
 
 
 def test_whatever_fails_all_jobs_end_as_they_have_to_and_nothing_is_left(lab: Lab, tmp_path: Path) -> None:

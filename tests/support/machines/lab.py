@@ -5,7 +5,8 @@
         lab.machines["n1"].line.unplug()
 
 The machines are network namespaces of one kernel, so one boot clock counts on all. Nothing of it reaches the network of
-the machine that runs the tests. gRPC is plain text: the lab's network is its own.
+the machine that runs the tests. Services talk by mutual TLS, and each machine holds only the certificate of its own.
+With ``tls=False`` gRPC is plain text with a token.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tests.support.settings_file import write_settings
 from tests.support.small_disks import SmallDisk, small_disks
 from tests.support.waiting import soon
 
+from . import trust
 from .machine import Machine
 from .network import Namespace, Switch
 from .storage import Mounted, Store, Volume
@@ -82,10 +84,11 @@ exit $rc
 
 
 class Lab:
-    """See the module. ``settings`` are keys of headway.toml over the lab's own."""
+    """See the module. ``settings`` are keys of headway.toml over the lab's own; ``tls``: gRPC is mutual TLS."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None, *, tls: bool = True) -> None:
         self.folder = folder
+        self.tls = tls
         folder.chmod(0o755)
         self.witness = folder / "witness"
         self.witness.mkdir()
@@ -277,13 +280,12 @@ class Lab:
 
     def _configure(self) -> None:
         token = secrets.token_hex(16)
+        authority = trust.authority_of(self.machines["resource_manager"].folder) if self.tls else None
         for name in (*SERVICES, *WORKERS):
             machine = self.machines[name]
-            file = machine.folder / "token"
-            file.write_text(token)
-            file.chmod(0o600)
+            proof = trust.certified(machine, authority) if authority else trust.with_token(machine, token)
             (machine.folder / "state").mkdir(exist_ok=True)
-            write_settings(machine.folder / "headway.toml", {**self._common(machine), **self._of_worker(name)})
+            write_settings(machine.folder / "headway.toml", {**proof, **self._common(machine), **self._of_worker(name)})
 
     def _common(self, machine: Machine) -> dict[str, Any]:
         quick = {key.replace("__", "."): value for key, value in QUICK_LEASES.items()}
@@ -293,8 +295,6 @@ class Lab:
             for name, port in _PORTS.items()
         }
         return {
-            "cluster.token_file": machine.folder / "token",
-            "cluster.insecure_network": True,
             "cluster.mount": mount,
             "cluster.state_dir": machine.folder / "state",
             "httpserver.bind": _ADDRESSES["httpserver"],
@@ -355,9 +355,9 @@ class _ByProxy(httpx.HTTPTransport):
 
 
 @contextmanager
-def a_lab(folder: Path, **settings: Any) -> Iterator[Lab]:
+def a_lab(folder: Path, *, tls: bool = True, **settings: Any) -> Iterator[Lab]:
     """A lab in a folder with a short path; ``settings`` with ``__`` for the dot. Files go at the end."""
-    lab = Lab(folder, {key.replace("__", "."): value for key, value in settings.items()})
+    lab = Lab(folder, {key.replace("__", "."): value for key, value in settings.items()}, tls=tls)
     try:
         yield lab.start()
     finally:
