@@ -19,6 +19,7 @@ from .health import SilenceLimits
 from .hub import NodeEventHub
 from .issuing import AuthoritySettings, Issuer
 from .nodes import Nodes
+from .own_machine import OwnMachine
 from .peers import WorkerPeers
 from .poller import Poller
 from .servicer import ResourceManagerService
@@ -86,6 +87,8 @@ async def build(
     certificates = None if isinstance(token, str) else token
     if certificates is not None:
         keep_own(service, certificates, issuer, clock)
+    if authority is not None:
+        service.side_task("own-machine", OwnMachine(authority, issuer, clock).run)
     trust = TrustAnswers(certificates, issuer)
     servicer = ResourceManagerService(
         nodes, hub, poll_s=poll_s, return_gpu=poller.return_gpu, issuer=issuer, trust=trust

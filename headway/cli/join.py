@@ -79,7 +79,10 @@ def join(
         machine.look(joined.config, [role], clock_off_s=joined.clock_off_s, cluster_version=joined.cluster_version)
     )
     if renew:
-        click.echo(f"{joined.identity} of {joined.identity.cluster} has a new certificate. Restart its service.")
+        click.echo(
+            f"{joined.identity} of {joined.identity.cluster} has a new certificate. "
+            "A service that runs takes it by itself."
+        )
         return
     click.echo(f"This machine is {joined.identity} of the cluster {joined.identity.cluster}: {options.config}.")
     start(joined.units, [role], options.config, unit_dir=options.unit_dir)

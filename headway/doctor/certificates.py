@@ -11,6 +11,7 @@ from .model import Check, ok, problem, warning
 
 _SOON_S = 5 * 86_400.0
 _DAY_S = 86_400.0
+_START = "Start ResourceManager on this machine: it makes a new one within a minute."
 _RENEW = "Make a token with `headway nodes invite`, and run `headway join … --renew` here."
 
 
@@ -32,7 +33,7 @@ def certificate(trust_dir: str, role: Role, now: float) -> Check:
         )
     days = (found.until_at - now) / _DAY_S
     if days <= 0:
-        return problem(name, f"It expired {-days:.0f} days ago.", _RENEW)
+        return problem(name, f"It expired {-days:.0f} days ago.", _START if files.authority.exists() else _RENEW)
     if found.from_at > now:
         return problem(name, "It is not good yet: this machine's clock is behind.", "Set the clock.")
     if found.until_at - now < _SOON_S:

@@ -204,7 +204,8 @@ def _refuse(
     """Raises ConfigInvalid or NotAllowed: joining would overwrite something, or be of no use."""
     ours = set(note.made) if note is not None and note.what == "join" else set()
     if options.renew:
-        if not files.key(look.role).exists() and str(files.folder / look.role) not in ours:
+        # Its key may be lost: the folder shows that the service stood here.
+        if not files.key(look.role).parent.is_dir():
             raise ConfigInvalid(f"There is no {look.role} on {options.state} that could be renewed: leave out --renew.")
     else:
         there = [

@@ -1,0 +1,91 @@
+"""Certificates on the authority's own machine that nobody else can renew.
+
+A service renews its own certificate by showing it. That fails for one that has ended, such as after a month without
+power, or in an old backup. A machine elsewhere then joins again by a token. Tokens come through HttpServer, which stands
+on this machine and can't call either. So ResourceManager signs anew what has ended in its own folder, and what is damaged
+or missing there. It also renews the page's certificate, which no service shows to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from headway.clock import Clock
+from headway.errors import HeadwayError
+from headway.logs import get_logger
+from headway.trust import pairs
+from headway.trust.authority import issued
+from headway.trust.files import TrustFiles, write_private
+from headway.trust.identity import Identity, Role
+
+from .issuing import AuthoritySettings, Issuer
+
+log = get_logger(__name__)
+
+_EVERY_S = 60.0
+
+
+class OwnMachine:
+    """Keeps the certificates in the folder good in which the authority lies."""
+
+    def __init__(self, settings: AuthoritySettings, issuer: Issuer, clock: Clock) -> None:
+        self._cluster = settings.cluster
+        self._files = TrustFiles(settings.folder)
+        self._issuer = issuer
+        self._clock = clock
+        self._told: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Looks once a minute, until cancelled."""
+        while True:
+            await self.look()
+            await self._clock.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        """One round. What fails is told in the log once, and tried in each round."""
+        # ResourceManager's own is kept by `keep_own`.
+        looks = {role.value: partial(self._look_at, role) for role in sorted(set(Role) - {Role.RESOURCE_MANAGER})}
+        for name, look in {**looks, "page": self._look_at_page}.items():
+            said = ""
+            try:
+                await look()
+            except (HeadwayError, OSError, ValueError) as error:
+                said = str(error)
+            if said and said != self._told.get(name):
+                log.error("certificate.not_made_anew", of=name, reason=said)
+            self._told[name] = said
+
+    async def _look_at(self, role: Role) -> None:
+        identity = await self._lacking(role)
+        if identity is None:
+            return
+        key_pem, csr_pem = pairs.new_request(identity)
+        cert_pem = await self._issuer.renew(csr_pem, identity)
+        await asyncio.to_thread(pairs.install, self._files, identity, key_pem=key_pem, cert_pem=cert_pem)
+        log.warning("certificate.made_anew", who=str(identity))
+
+    async def _lacking(self, role: Role) -> Identity | None:
+        """Who needs a certificate that nobody else can make; None: nobody does."""
+        file = self._files.certificate(role)
+        if not file.parent.is_dir():
+            return None  # that service stands elsewhere
+        try:
+            found = issued(file.read_bytes())
+        except (FileNotFoundError, ValueError):
+            if role is Role.WORKER:
+                raise  # its name is not known
+            return Identity(self._cluster, role)
+        if found.until_at > self._clock.now() or found.identity.role is not role:
+            return None
+        return None if await self._issuer.is_revoked(found.serial) else found.identity
+
+    async def _look_at_page(self) -> None:
+        file = self._files.page / "cert.pem"
+        if not file.exists():
+            return  # none was made by `headway init`
+        # The key stays, so that one file changes at one moment.
+        pem = self._issuer.renew_page(file.read_bytes())
+        if pem is not None:
+            await asyncio.to_thread(write_private, file, pem, mode=0o644)
+            log.info("certificate.page_renewed", file=str(file))
