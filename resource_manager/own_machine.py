@@ -12,10 +12,10 @@ import asyncio
 from functools import partial
 
 from headway.clock import Clock
-from headway.errors import HeadwayError
+from headway.errors import ConfigInvalid, HeadwayError
 from headway.logs import get_logger
 from headway.trust import pairs
-from headway.trust.authority import issued
+from headway.trust.authority import Authority, issued
 from headway.trust.files import TrustFiles, write_private
 from headway.trust.identity import Identity, Role
 
@@ -24,6 +24,29 @@ from .issuing import AuthoritySettings, Issuer
 log = get_logger(__name__)
 
 _EVERY_S = 60.0
+
+
+def make_own(files: TrustFiles, cluster: str) -> None:
+    """Gives ResourceManager a certificate where its own is damaged or missing: without one it could not start.
+
+    Raises:
+        HeadwayError: the authority, or whom to believe, can't be used.
+        OSError: the folder can't be written.
+    """
+    identity = Identity(cluster, Role.RESOURCE_MANAGER)
+    key = files.key(identity.role)
+    try:
+        pairs.read(files, identity)
+        return
+    except ConfigInvalid as error:
+        others_read_it = key.exists() and key.stat().st_mode & 0o077
+        if others_read_it or not files.authority.is_dir():
+            return  # `open_trust` says what is wrong
+        log.warning("certificate.made_anew", who=str(identity), reason=str(error))
+    key_pem, csr_pem = pairs.new_request(identity)
+    cert_pem = Authority.read(files).sign(csr_pem, identity)
+    key.parent.mkdir(mode=0o700, exist_ok=True)
+    pairs.install(files, identity, key_pem=key_pem, cert_pem=cert_pem)
 
 
 class OwnMachine:

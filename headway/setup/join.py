@@ -30,7 +30,7 @@ from ..trust.identity import MANAGERS, Identity
 from ..trust.joining import JoinRequest, JoinToken
 from . import asking, config_text, unfinished, units
 from .asking import Answered
-from .init import UNSECURED, write_config
+from .init import write_config
 
 _KEY = ".join-key"
 
@@ -121,7 +121,7 @@ def join(
             write_config(options.config, text)
             if options.unit_dir is not None:
                 units.install(options.unit_dir, planned)
-        loaded = load(options.config, env={}, overrides=UNSECURED)
+        loaded = load(options.config, env={})
         _forget(state)
     return JoinOutcome(
         Identity(options.token.cluster, answer.role, answer.name),
@@ -240,7 +240,7 @@ def _check_text(state: Path, config: Path, text: str) -> None:
     draft = state / ".headway.toml.new"
     write_private(draft, text.encode())
     try:
-        load(draft, env={}, overrides={**UNSECURED, "cluster.trust_dir": ""})
+        load(draft, env={})
     except ConfigInvalid as error:
         raise ConfigInvalid(str(error).replace(str(draft), str(config))) from error
     finally:

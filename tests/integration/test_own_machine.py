@@ -18,7 +18,7 @@ from headway.trust.identity import MANAGERS, Identity, Role
 from headway.trust.revoked import read_serials, written
 from resource_manager import trust_store
 from resource_manager.issuing import AuthoritySettings, Issuer
-from resource_manager.own_machine import OwnMachine
+from resource_manager.own_machine import OwnMachine, make_own
 from tests.support.authorities import make_trust
 from tests.support.clock import FakeClock
 
@@ -168,3 +168,26 @@ async def test_an_older_database_makes_no_revoked_certificate_count_again(
         assert await issuer.is_revoked(serial)
         assert await db.read(lambda conn: trust_store.revoked_serials(conn, clock.now())) == [serial]
     assert read_serials(machine.files.revoked.read_bytes()) == {int(serial, 16)}
+
+
+@pytest.mark.parametrize("harm", ["cert", "key", "folder"])
+async def test_resource_manager_makes_its_own_where_it_is_damaged(machine: FirstMachine, harm: str) -> None:
+    identity = Identity("lab", Role.RESOURCE_MANAGER)
+    if harm == "cert":
+        machine.files.certificate(identity.role).write_text("nonsense")
+    elif harm == "key":
+        write_private(machine.files.key(identity.role), key_pem(make_key()))
+    else:
+        shutil.rmtree(machine.files.key(identity.role).parent)
+    make_own(machine.files, "lab")
+    good = pairs.read(machine.files, identity)
+    make_own(machine.files, "lab")
+    assert pairs.read(machine.files, identity) == good, "what is whole stays"
+
+
+def test_without_the_authority_it_makes_none(machine: FirstMachine) -> None:
+    shutil.rmtree(machine.files.authority)
+    machine.files.certificate(Role.RESOURCE_MANAGER).unlink()
+    before = machine.content()
+    make_own(machine.files, "lab")
+    assert machine.content() == before
