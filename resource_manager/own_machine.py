@@ -29,8 +29,10 @@ _EVERY_S = 60.0
 def make_own(files: TrustFiles, cluster: str) -> None:
     """Gives ResourceManager a certificate where its own is damaged or missing: without one it could not start.
 
+    So too `ca.pem`, which is the authority's certificate.
+
     Raises:
-        HeadwayError: the authority, or whom to believe, can't be used.
+        HeadwayError: the authority can't be used.
         OSError: the folder can't be written.
     """
     identity = Identity(cluster, Role.RESOURCE_MANAGER)
@@ -43,8 +45,13 @@ def make_own(files: TrustFiles, cluster: str) -> None:
         if others_read_it or not files.authority.is_dir():
             return  # `open_trust` says what is wrong
         log.warning("certificate.made_anew", who=str(identity), reason=str(error))
+    authority = Authority.read(files)
+    try:
+        pairs.certificates_in(files.ca.read_bytes())
+    except (FileNotFoundError, ValueError):
+        write_private(files.ca, authority.certificate_pem, mode=0o644)
     key_pem, csr_pem = pairs.new_request(identity)
-    cert_pem = Authority.read(files).sign(csr_pem, identity)
+    cert_pem = authority.sign(csr_pem, identity)
     key.parent.mkdir(mode=0o700, exist_ok=True)
     pairs.install(files, identity, key_pem=key_pem, cert_pem=cert_pem)
 

@@ -170,15 +170,19 @@ async def test_an_older_database_makes_no_revoked_certificate_count_again(
     assert read_serials(machine.files.revoked.read_bytes()) == {int(serial, 16)}
 
 
-@pytest.mark.parametrize("harm", ["cert", "key", "folder"])
+@pytest.mark.parametrize("harm", ["cert", "key", "folder", "ca", "no ca"])
 async def test_resource_manager_makes_its_own_where_it_is_damaged(machine: FirstMachine, harm: str) -> None:
     identity = Identity("lab", Role.RESOURCE_MANAGER)
     if harm == "cert":
         machine.files.certificate(identity.role).write_text("nonsense")
     elif harm == "key":
         write_private(machine.files.key(identity.role), key_pem(make_key()))
-    else:
+    elif harm == "folder":
         shutil.rmtree(machine.files.key(identity.role).parent)
+    elif harm == "ca":
+        machine.files.ca.write_text("")
+    else:
+        machine.files.ca.unlink()
     make_own(machine.files, "lab")
     good = pairs.read(machine.files, identity)
     make_own(machine.files, "lab")
