@@ -1,14 +1,15 @@
 """Certificates on the authority's own machine that nobody else can renew.
 
 A service renews its own certificate by showing it. That fails for one that has ended, such as after a month without
-power, or in an old backup. A machine elsewhere then joins again by a token. Tokens come through HttpServer, which stands
-on this machine and can't call either. So ResourceManager signs anew what has ended in its own folder, and what is damaged
-or missing there. It also renews the page's certificate, which no service shows to it.
+power, or in an old backup. A machine elsewhere then joins again by a token. Tokens come through HttpServer, which
+stands on this machine and can't call either. So ResourceManager signs anew in its own folder: what has ended there, is
+damaged or missing. It also renews the page's certificate, which no service shows to it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from headway.clock import Clock
@@ -75,8 +76,9 @@ class OwnMachine:
     async def look(self) -> None:
         """One round. What fails is told in the log once, and tried in each round."""
         # ResourceManager's own is kept by `keep_own`.
-        looks = {role.value: partial(self._look_at, role) for role in sorted(set(Role) - {Role.RESOURCE_MANAGER})}
-        for name, look in {**looks, "page": self._look_at_page}.items():
+        looks: dict[str, Callable[[], Awaitable[None]]] = {"page": self._look_at_page}
+        looks |= {role.value: partial(self._look_at, role) for role in sorted(set(Role) - {Role.RESOURCE_MANAGER})}
+        for name, look in looks.items():
             said = ""
             try:
                 await look()

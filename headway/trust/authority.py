@@ -115,7 +115,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def page_of(self, certificate_pem: bytes) -> PageIssued | None:
-        """What a certificate of `sign_page` says; None: this authority did not sign it, or it is no such certificate."""
+        """What a certificate of `sign_page` says; None: it is none, or of another authority."""
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
             certificate.verify_directly_issued_by(self._certificate)
