@@ -34,7 +34,7 @@ from .init import CONFIG, STATE, show_checks, start, unit_options
     help="Folder for state and certificates.",
 )
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, show_default=True, help="The file to write.")
-@click.option("--renew", is_flag=True, help="It was in the cluster before: only certificate and key are replaced.")
+@click.option("--renew", is_flag=True, help="It was in the cluster before: what is there stays but certificate and key.")
 @unit_options
 def join(
     address: str,
@@ -78,7 +78,7 @@ def join(
     show_checks(
         machine.look(joined.config, [role], clock_off_s=joined.clock_off_s, cluster_version=joined.cluster_version)
     )
-    if renew:
+    if joined.kept:
         click.echo(
             f"{joined.identity} of {joined.identity.cluster} has a new certificate. "
             "A service that runs takes it by itself."

@@ -55,13 +55,17 @@ class JoinOptions:
 
 @dataclass(frozen=True, slots=True)
 class JoinOutcome:
-    """What came of it. ``clock_off_s``: this machine's clock is so far ahead of the cluster's."""
+    """What came of it. ``clock_off_s``: this machine's clock is so far ahead of the cluster's.
+
+    ``kept``: only the certificate is new.
+    """
 
     identity: Identity
     config: HeadwayConfig
     units: tuple[units.SystemdUnit, ...]
     clock_off_s: float
     cluster_version: str
+    kept: bool = False
 
 
 def join(
@@ -101,11 +105,14 @@ def join(
     planned = _planned_units(options, look)
     unit_files = () if options.unit_dir is None else tuple(options.unit_dir / one.name for one in planned)
     text = _text(options, look, door)
-    _refuse(options, look, files, unit_files, note)
+    ours = frozenset(note.made) if note is not None and note.what == "join" else frozenset()
+    # After a lost disk nothing is there to keep: then all is made, as for a new machine.
+    keeps = options.renew and options.config.exists() and str(options.config) not in ours
+    _refuse(options, look, files, unit_files, ours, keeps=keeps)
     unfinished.make_private(state)
     with unfinished.only_one(state):
         _check_text(state, options.config, text)
-        made = () if options.renew else (str(options.config), str(files.folder / look.role), *map(str, unit_files))
+        made = () if keeps else (str(options.config), str(files.folder / look.role), *map(str, unit_files))
         write_private(state / _KEY, key_pem(key))
         unfinished.write(state, unfinished.Note("join", look.shared["cluster.name"], made, token_id=options.token.id))
         try:
@@ -117,7 +124,7 @@ def join(
             _forget(state)
             raise
         _put_in_place(answer, files, key)
-        if not options.renew:
+        if not keeps:
             write_config(options.config, text)
             if options.unit_dir is not None:
                 units.install(options.unit_dir, planned)
@@ -129,6 +136,7 @@ def join(
         tuple(planned),
         off_s,
         answer.version,
+        kept=keeps,
     )
 
 
@@ -199,11 +207,12 @@ def _refuse(
     look: Answered,
     files: TrustFiles,
     unit_files: tuple[Path, ...],
-    note: unfinished.Note | None,
+    ours: frozenset[str],
+    *,
+    keeps: bool,
 ) -> None:
     """Raises ConfigInvalid or NotAllowed: joining would overwrite something, or be of no use."""
-    ours = set(note.made) if note is not None and note.what == "join" else set()
-    if options.renew:
+    if keeps:
         # Its key may be lost: the folder shows that the service stood here.
         if not files.key(look.role).parent.is_dir():
             raise ConfigInvalid(f"There is no {look.role} on {options.state} that could be renewed: leave out --renew.")

@@ -189,8 +189,15 @@ def test_a_cluster_is_set_up_a_machine_joins_and_a_job_runs_there(machines: Mach
         assert "# mine" in config.read_text()
         assert (state / "trust" / "worker" / "key.pem").read_bytes() != key
 
+        # Its disk was lost: the same words bring it back, with all that a new machine gets.
+        shutil.rmtree(machines.folder / "b")
+        by_name = machines.invite(admin, "--name", "n1")
+        assert "add --renew, with a token that names it" in machines.join("b", by_name, status=4)
+        assert "This machine is worker n1 of the cluster lab" in machines.join("b", by_name, "--renew")
+        assert {path.suffix for path in (machines.folder / "b").iterdir() if path.is_file()} == {".toml", ".service"}
+
         said = machines.headway("certs", "revoke", "n1", client=admin)
-        assert said.count("revoked") == 2
+        assert said.count("revoked") == 3
         assert "n1: gets no new work now" in said
         assert admin.node("n1")["admission"] == "CORDONED"
         revoked = json.loads((trust / "revoked.json").read_text())
