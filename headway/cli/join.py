@@ -34,7 +34,11 @@ from .init import CONFIG, STATE, show_checks, start, unit_options
     help="Folder for state and certificates.",
 )
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, show_default=True, help="The file to write.")
-@click.option("--renew", is_flag=True, help="It was in the cluster before: what is there stays but certificate and key.")
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="It was in the cluster before: its files are kept but certificate and key.",
+)
 @unit_options
 def join(
     address: str,
