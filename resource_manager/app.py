@@ -12,6 +12,7 @@ from headway.rpc.server import RpcServer
 from headway.rpc.trust_keeping import keep_own, open_trust
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
+from headway.trust.files import TrustFiles
 from headway.trust.identity import Role
 from headway.trust.shared import shared_settings
 
@@ -19,6 +20,7 @@ from .health import SilenceLimits
 from .hub import NodeEventHub
 from .issuing import AuthoritySettings, Issuer
 from .nodes import Nodes
+from .own_machine import OwnMachine, make_own
 from .peers import WorkerPeers
 from .poller import Poller
 from .ports import Signer
@@ -38,6 +40,9 @@ async def serve(config: HeadwayConfig) -> None:
     """
     settings = config.resource_manager
     service = Service("resource-manager")
+    authority = _authority(config)
+    if authority is not None:
+        make_own(TrustFiles(authority.folder), authority.cluster)
     token = open_trust(service, config, Role.RESOURCE_MANAGER)
     await build(
         service,
@@ -48,7 +53,7 @@ async def serve(config: HeadwayConfig) -> None:
         limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
         metrics_listen=settings.metrics_listen,
-        authority=_authority(config),
+        authority=authority,
     )
     await service.run()
 
@@ -101,6 +106,8 @@ async def build(
     service.side_task("poller", poller.run)
     service.side_task("health", nodes.keep_time)
     service.side_task("usage", nodes.keep_history)
+    if authority is not None:
+        service.side_task("own-machine", OwnMachine(authority, issuer, clock).run)
     if metrics is not None:
         from .metrics import NodeNumbers
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,15 +73,26 @@ class Issuer:
         self._authority = Authority.read(files, self._clock.now)
         found = []
         for role in Role:
-            with suppress(FileNotFoundError):
-                found.append(files.certificate(role).read_bytes())
+            try:
+                pem = files.certificate(role).read_bytes()
+                issued(pem)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                # Another service's affair: it must not keep this one from starting.
+                log.error("trust.certificate_unreadable", file=str(files.certificate(role)), reason=str(error))
+                continue
+            found.append(pem)
         authority, now = self._authority, self._clock.now()
+        revoked = _written(files.revoked)
 
         def take_up(conn: Connection) -> None:
             for pem in found:
                 one = issued(pem)
                 if one.identity.cluster == authority.cluster and trust_store.find_certificate(conn, one.serial) is None:
                     trust_store.add_certificate(conn, _signed(pem, origin="init", invitation="", digest=""))
+            # An old database was restored: there is no way to make a certificate count again, so these still don't.
+            trust_store.revoke(conn, revoked, "the list in revoked.json", now)
             trust_store.forget_old(conn, now)
 
         await self._db.write(take_up)
@@ -191,11 +201,30 @@ class Issuer:
         log.info("trust.renewed", role=identity.role, name=identity.name, until=signed.until_at)
         return pem
 
+    def renew_page(self, certificate_pem: bytes) -> bytes | None:
+        """Another certificate for the page's key and host, in the last third of this one's life; None: not yet.
+
+        None also where this authority did not sign it.
+
+        Raises:
+            Conflict: this cluster has no authority.
+        """
+        authority = self._required()
+        found = authority.page_of(certificate_pem)
+        if found is None or found.until_at - self._clock.now() >= (found.until_at - found.from_at) / 3:
+            return None
+        return authority.sign_page(found.key, found.host)
+
     # -- certificates ---------------------------------------------------------------------------
 
     async def certificates(self) -> list[Signed]:
         """All that are kept, by role and name."""
         return await self._db.read(trust_store.certificates)
+
+    async def is_revoked(self, serial: str) -> bool:
+        """Whether it was revoked, also where it has ended by now."""
+        found = await self._db.read(lambda conn: trust_store.find_certificate(conn, serial))
+        return found is not None and found.revoked_at is not None
 
     async def revoke(self, which: str, by: str) -> tuple[list[Signed], list[str]]:
         """Certificates of a serial, a node or a role count no more; the nodes among them are cordoned.

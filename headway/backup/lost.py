@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, inspect, text
 
 from ..ids import is_job_id
 from ..mount import Layout
@@ -41,6 +41,23 @@ def homes_of_others(place: DatabasePlace, layout: Layout) -> list[str]:
             )
     more = [f"{len(found) - _TOLD} more homes belong to other uids."] if len(found) > _TOLD else []
     return found[:_TOLD] + more
+
+
+def end_open_tokens(place: DatabasePlace) -> int:
+    """Deletes tokens to join with that are unused in the backup, since they may have been used after it.
+
+    ``place``: of ResourceManager. Returns how many.
+    """
+    engine = create_engine(parse_url(place.url))
+    schema = None if place.path is not None else place.service
+    try:
+        if not inspect(engine).has_table("invitation", schema=schema):
+            return 0  # a version that knew none
+        with engine.begin() as conn:
+            table = "invitation" if schema is None else f'"{schema}".invitation'
+            return conn.execute(text(f"DELETE FROM {table} WHERE used_at IS NULL")).rowcount
+    finally:
+        engine.dispose()
 
 
 def _rows(place: DatabasePlace, query: str) -> Iterable[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -21,6 +22,8 @@ from ..errors import ConfigInvalid
 from ..mount import Layout, read_marker
 from ..store.database import parse_url
 from ..store.migrations import revisions
+from ..trust.files import TrustFiles
+from ..trust.revoked import read_serials, written
 from . import archive as archives
 from . import copies, lost, notes
 from .living import held, refuse_answering
@@ -51,6 +54,7 @@ class RestorePlan:
     databases: list[DatabasePlace]
     files: dict[str, Path] = field(default_factory=dict)  # path in the archive: where it goes
     in_the_way: list[Path] = field(default_factory=list)
+    revoked: Path | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -92,6 +96,10 @@ class _Settings:
     files: Mapping[str, str]
     trust: Path | None
 
+    @property
+    def revoked(self) -> Path | None:
+        return None if self.trust is None else TrustFiles(self.trust).revoked
+
 
 def _settings(config_path: Path, manifest: Manifest, small: Mapping[str, bytes]) -> _Settings:
     """Loads the configuration though the files that it names may be yet to be restored."""
@@ -128,11 +136,13 @@ def _plan(manifest: Manifest, settings: _Settings, config_path: Path, wishes: Re
         if service not in manifest.services:
             raise BackupInvalid(f"The backup has no database of {service}; it has {', '.join(manifest.services)}.")
     plan = RestorePlan(manifest, config, Path(config.cluster.state_dir), [database_of(config, one) for one in services])
+    plan.revoked = settings.revoked
     for member in manifest.members:
         target = _target(member, plan, settings, config_path)
         if target is not None and not _same(target, member):
             plan.files[member.path] = target
-            if target.exists():
+            # Lists of what was revoked are joined: nothing of one is lost.
+            if target.exists() and target != settings.revoked:
                 plan.in_the_way.append(target)
     for place in plan.databases:
         if place.kind != manifest.database(place.service).kind:
@@ -140,6 +150,16 @@ def _plan(manifest: Manifest, settings: _Settings, config_path: Path, wishes: Re
                 f"The backup of {place.service} is of {manifest.database(place.service).kind}, and the configuration "
                 f"says {place.kind}: set {place.service}.database to a database of the same kind. Nothing was changed."
             )
+    if settings.trust is not None:
+        if not settings.trust.exists() and not any(member.key == "trust" for member in manifest.members):
+            plan.warnings.append(
+                f"The backup has no certificates, and {settings.trust} is not there: bring that folder back before the "
+                "services start."
+            )
+        plan.warnings.append(
+            "Certificates that were revoked after the backup may count again: look at `headway certs`, and revoke "
+            "them once more."
+        )
     if any(place.path is None for place in plan.databases):
         copies.require_program("pg_restore")
     return plan
@@ -235,12 +255,27 @@ def _act(archive: Path, plan: RestorePlan) -> None:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         # The configuration last: without it no service starts.
         for path in sorted(drafts, key=lambda one: one == CONFIG):
+            if plan.files[path] == plan.revoked:
+                _join_revoked(drafts[path], plan.files[path])
             _put(drafts[path], plan.files[path], owner, stamp)
         for place in plan.databases:
             if place.path is None:
                 _load(place, plan.state / f"{place.service}.pgdump", stamp)
+            if place.service == "resource_manager" and (ended := lost.end_open_tokens(place)):
+                what = "1 token to join with was" if ended == 1 else f"{ended} tokens to join with were"
+                plan.warnings.append(
+                    f"{what} unused in the backup, and may have been used since. So none of them counts any more: "
+                    "`headway nodes invite` makes others."
+                )
         notes.end(plan.state)
         archives.sync_folder(plan.state)
+
+
+def _join_revoked(draft: Path, there: Path) -> None:
+    """What was revoked since the backup stays so. A list that nobody can read is put aside as it is."""
+    with contextlib.suppress(OSError, ValueError):
+        joined = read_serials(draft.read_bytes()) | read_serials(there.read_bytes())
+        draft.write_text(written(joined), "ascii")
 
 
 def _put(draft: Path, target: Path, owner: tuple[int, int] | None, stamp: str) -> None:

@@ -35,7 +35,11 @@ from .init import CONFIG, STATE, start, unit_options
     help="Folder for state and certificates.",
 )
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, show_default=True, help="The file to write.")
-@click.option("--renew", is_flag=True, help="It was in the cluster before: only certificate and key are replaced.")
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="It was in the cluster before: its files are kept but certificate and key.",
+)
 @unit_options
 def join(
     address: str,
@@ -79,8 +83,11 @@ def join(
     show_checks(
         machine.look(joined.config, [role], clock_off_s=joined.clock_off_s, cluster_version=joined.cluster_version)
     )
-    if renew:
-        click.echo(f"{joined.identity} of {joined.identity.cluster} has a new certificate. Restart its service.")
+    if joined.kept:
+        click.echo(
+            f"{joined.identity} of {joined.identity.cluster} has a new certificate. "
+            "A service that runs takes it by itself."
+        )
         return
     click.echo(f"This machine is {joined.identity} of the cluster {joined.identity.cluster}: {options.config}.")
     start(joined.units, [role], options.config, unit_dir=options.unit_dir)

@@ -16,6 +16,7 @@ from ..trust.revoked import read_serials
 _SOON_S = 5 * 86_400.0
 _DAY_S = 86_400.0
 _PAGE_SOON_DAYS = 14
+_START = "Start ResourceManager on this machine: it makes a new one within a minute."
 _RENEW = "Make a token with `headway nodes invite`, and run `headway join … --renew` here."
 
 
@@ -42,7 +43,7 @@ def certificate(trust_dir: str, role: Role, now: float, cluster: str = "") -> Ch
         )
     days = (found.until_at - now) / _DAY_S
     if days <= 0:
-        return problem(name, f"It expired {-days:.0f} days ago.", _RENEW)
+        return problem(name, f"It expired {-days:.0f} days ago.", _START if files.authority.exists() else _RENEW)
     if found.from_at > now:
         return problem(name, "It is not good yet: this machine's clock is behind.", "Set the clock.")
     if found.until_at - now < _SOON_S:

@@ -177,10 +177,12 @@ class TrustKeeper:
         if certificates.is_revoked(pair.serial):
             sentence = f"{whose} was revoked: let this machine join again with `headway join`."
         elif pair.ends_at <= now:
-            sentence = (
-                f"{whose} ended at {_utc(pair.ends_at)}: make a new one with `headway join --renew`. It is taken "
-                "without a restart."
+            remedy = (
+                "ResourceManager, which stands on this machine, makes a new one within a minute"
+                if certificates.files.authority.exists()
+                else "make a new one with `headway join --renew`"
             )
+            sentence = f"{whose} ended at {_utc(pair.ends_at)}: {remedy}. It is taken without a restart."
         elif pair.begins_at > now:
             sentence = f"{whose} begins at {_utc(pair.begins_at)}: set this machine's clock right."
         if sentence and sentence != self._told:

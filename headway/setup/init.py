@@ -27,8 +27,6 @@ from . import config_text, unfinished, units
 
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _BUILT = ".trust-new"
-# The doors of a cluster with certificates need neither a token nor a network that is trusted.
-UNSECURED: Mapping[str, Any] = {"cluster.token": "0" * 32, "cluster.insecure_network": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,7 @@ def _put_in_place(planned: InitPlan) -> LoadedConfig:
     if planned.options.unit_dir is not None:
         units.install(planned.options.unit_dir, planned.units)
     write_config(planned.options.config, planned.text)
-    return load(planned.options.config, env={}, overrides=UNSECURED)
+    return load(planned.options.config, env={})
 
 
 def _build_trust(planned: InitPlan, folder: Path) -> None:
@@ -235,7 +233,7 @@ def _check(planned: InitPlan, built: Path) -> None:
     draft = built / "headway.toml"
     write_private(draft, planned.text.replace(str(planned.trust.folder), str(built)).encode())
     try:
-        load(draft, env={}, overrides=UNSECURED)
+        load(draft, env={})
     except ConfigInvalid as error:
         raise ConfigInvalid(str(error).replace(str(draft), str(planned.options.config))) from error
     finally:

@@ -30,7 +30,7 @@ from ..trust.identity import MANAGERS, Identity
 from ..trust.joining import JoinRequest, JoinToken
 from . import asking, config_text, unfinished, units
 from .asking import Answered
-from .init import UNSECURED, write_config
+from .init import write_config
 
 _KEY = ".join-key"
 
@@ -55,13 +55,17 @@ class JoinOptions:
 
 @dataclass(frozen=True, slots=True)
 class JoinOutcome:
-    """What came of it. ``clock_off_s``: this machine's clock is so far ahead of the cluster's."""
+    """What came of it. ``clock_off_s``: this machine's clock is so far ahead of the cluster's.
+
+    ``kept``: only the certificate is new.
+    """
 
     identity: Identity
     config: HeadwayConfig
     units: tuple[units.SystemdUnit, ...]
     clock_off_s: float
     cluster_version: str
+    kept: bool = False
 
 
 def join(
@@ -101,11 +105,14 @@ def join(
     planned = _planned_units(options, look)
     unit_files = () if options.unit_dir is None else tuple(options.unit_dir / one.name for one in planned)
     text = _text(options, look, door)
-    _refuse(options, look, files, unit_files, note)
+    ours = frozenset(note.made) if note is not None and note.what == "join" else frozenset()
+    # After a lost disk nothing is there to keep: then all is made, as for a new machine.
+    keeps = options.renew and options.config.exists() and str(options.config) not in ours
+    _refuse(options, look, files, unit_files, ours, keeps=keeps)
     unfinished.make_private(state)
     with unfinished.only_one(state):
         _check_text(state, options.config, text)
-        made = () if options.renew else (str(options.config), str(files.folder / look.role), *map(str, unit_files))
+        made = () if keeps else (str(options.config), str(files.folder / look.role), *map(str, unit_files))
         write_private(state / _KEY, key_pem(key))
         unfinished.write(state, unfinished.Note("join", look.shared["cluster.name"], made, token_id=options.token.id))
         try:
@@ -117,11 +124,11 @@ def join(
             _forget(state)
             raise
         _put_in_place(answer, files, key)
-        if not options.renew:
+        if not keeps:
             write_config(options.config, text)
             if options.unit_dir is not None:
                 units.install(options.unit_dir, planned)
-        loaded = load(options.config, env={}, overrides=UNSECURED)
+        loaded = load(options.config, env={})
         _forget(state)
     return JoinOutcome(
         Identity(options.token.cluster, answer.role, answer.name),
@@ -129,6 +136,7 @@ def join(
         tuple(planned),
         off_s,
         answer.version,
+        kept=keeps,
     )
 
 
@@ -199,12 +207,14 @@ def _refuse(
     look: Answered,
     files: TrustFiles,
     unit_files: tuple[Path, ...],
-    note: unfinished.Note | None,
+    ours: frozenset[str],
+    *,
+    keeps: bool,
 ) -> None:
     """Raises ConfigInvalid or NotAllowed: joining would overwrite something, or be of no use."""
-    ours = set(note.made) if note is not None and note.what == "join" else set()
-    if options.renew:
-        if not files.key(look.role).exists() and str(files.folder / look.role) not in ours:
+    if keeps:
+        # Its key may be lost: the folder shows that the service stood here.
+        if not files.key(look.role).parent.is_dir():
             raise ConfigInvalid(f"There is no {look.role} on {options.state} that could be renewed: leave out --renew.")
     else:
         there = [
@@ -239,7 +249,7 @@ def _check_text(state: Path, config: Path, text: str) -> None:
     draft = state / ".headway.toml.new"
     write_private(draft, text.encode())
     try:
-        load(draft, env={}, overrides={**UNSECURED, "cluster.trust_dir": ""})
+        load(draft, env={})
     except ConfigInvalid as error:
         raise ConfigInvalid(str(error).replace(str(draft), str(config))) from error
     finally:

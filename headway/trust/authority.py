@@ -46,6 +46,16 @@ class Issued:
     pem: str
 
 
+@dataclass(frozen=True, slots=True)
+class PageIssued:
+    """What stands in the page's certificate. ``host`` is its address or name. Instants are epoch seconds."""
+
+    key: ec.EllipticCurvePublicKey
+    host: str
+    from_at: float
+    until_at: float
+
+
 class Authority:
     """Signs. Holds the private key in memory; ``now`` is epoch seconds."""
 
@@ -103,6 +113,20 @@ class Authority:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def page_of(self, certificate_pem: bytes) -> PageIssued | None:
+        """What a certificate of `sign_page` says; None: it is none, or of another authority."""
+        try:
+            certificate = x509.load_pem_x509_certificate(certificate_pem)
+            certificate.verify_directly_issued_by(self._certificate)
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+            return None
+        key = certificate.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            return None
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        return PageIssued(key, str(next(iter(names)).value), begins.timestamp(), ends.timestamp())
 
     def _signed(self, key: ec.EllipticCurvePublicKey, identity: Identity) -> bytes:
         if identity.cluster != self.cluster:

@@ -51,8 +51,8 @@ class Certificates:
         self._told: frozenset[int] = frozenset()
         if not self._read_revoked():
             raise ConfigInvalid(
-                f"cluster.trust_dir has {files.revoked}, which is no JSON list of serial numbers as hex texts: put "
-                "ResourceManager's list in its place."
+                f"cluster.trust_dir has {files.revoked}, which is no JSON list of serial numbers as hex texts: "
+                "remove it, and ResourceManager's list takes its place."
             )
 
     def pair(self) -> tuple[int, Pair]:

@@ -5,6 +5,7 @@
 | `ca.pem` | whom to believe: one certificate, or two while the authority changes |
 | `ROLE/cert.pem`, `ROLE/key.pem` | the service's own certificate, and its private key of mode 0600 |
 | `revoked.json` | serial numbers (hex) of certificates that count no more |
+| `page/cert.pem`, `page/key.pem` | of the web page, where the authority signed it |
 | `authority/` | on ResourceManager's machine alone: the key that signs, of mode 0600 |
 """
 
@@ -34,6 +35,10 @@ class TrustFiles:
     @property
     def authority(self) -> Path:
         return self.folder / "authority"
+
+    @property
+    def page(self) -> Path:
+        return self.folder / "page"
 
     def certificate(self, role: Role) -> Path:
         return self.folder / role / "cert.pem"

@@ -25,7 +25,10 @@ from ..errors import ConfigInvalid, HeadwayError
 from .files import TrustFiles
 from .identity import Identity, identity_of
 
-_MAKE = "`headway init` makes it on ResourceManager's machine, `headway join` on every other"
+_MAKE = (
+    "on ResourceManager's machine remove the certificate, and ResourceManager makes another; on every other machine "
+    "`headway join --renew` does"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -188,8 +189,15 @@ def test_a_cluster_is_set_up_a_machine_joins_and_a_job_runs_there(machines: Mach
         assert "# mine" in config.read_text()
         assert (state / "trust" / "worker" / "key.pem").read_bytes() != key
 
+        # Its disk was lost: the same words bring it back, with all that a new machine gets.
+        shutil.rmtree(machines.folder / "b")
+        by_name = machines.invite(admin, "--name", "n1")
+        assert "add --renew, with a token that names it" in machines.join("b", by_name, status=4)
+        assert "This machine is worker n1 of the cluster lab" in machines.join("b", by_name, "--renew")
+        assert {path.suffix for path in (machines.folder / "b").iterdir() if path.is_file()} == {".toml", ".service"}
+
         said = machines.headway("certs", "revoke", "n1", client=admin)
-        assert said.count("revoked") == 2
+        assert said.count("revoked") == 3
         assert "n1: gets no new work now" in said
         assert admin.node("n1")["admission"] == "CORDONED"
         revoked = json.loads((trust / "revoked.json").read_text())
@@ -197,6 +205,38 @@ def test_a_cluster_is_set_up_a_machine_joins_and_a_job_runs_there(machines: Mach
         assert sorted(one["serial"] for one in certs if one["revoked_at"] is not None) == revoked
         assert {(one["role"], one["origin"]) for one in certs} >= {("worker", "join"), ("http_server", "init")}
         assert "keeps the list" in machines.headway("certs", "revoke", "resource_manager", status=4, client=admin)
+
+
+def test_a_cluster_with_certificates_comes_back_from_its_backup(machines: Machines) -> None:
+    mount = machines.folder / "mount"
+    mount.mkdir()
+    machines.init("--mount", str(mount))
+    machines.start("a")
+    config, backup = str(machines.folder / "a" / "headway.toml"), str(machines.folder / "backup.tar.zst")
+    with machines.admin() as admin:
+        machines.join("b", machines.invite(admin, "--name", "n1"))
+        machines.start("b")
+        soon(lambda: [n["health"] for n in admin.nodes() if n["id"] == "n1"] == ["READY"], within_s=30, what="n1")
+        unused = machines.invite(admin)
+        runs_on = admin.submit(a_job(scripted_task(run_s=15)))["id"]
+        soon(lambda: admin.job(runs_on)["state"] == "RUNNING", within_s=30, what="it runs")
+        machines.headway("backup", backup, "--config", config)
+    for name in [name for name in machines.processes if name.startswith("a-")]:
+        process = machines.processes.pop(name)
+        process.kill()
+        process.wait()
+    shutil.rmtree(machines.folder / "a" / "state")
+    (machines.folder / "a" / "headway.toml").unlink()
+
+    said = machines.headway("restore", backup, "--config", config)
+    assert "1 token to join with was unused" in said
+    machines.start("a")
+    with machines.admin() as admin:
+        assert admin.wait(runs_on, timeout_s=90)["state"] == "SUCCEEDED"
+        assert len(admin.job(runs_on)["tasks"][0]["attempts"]) == 1, "its machine kept it, and was believed"
+        assert "knows no such token" in machines.join("c", unused, port=5, status=4)
+        after = admin.submit(a_job(scripted_task(run_s=0.1)))
+        assert admin.wait(after["id"], timeout_s=60)["state"] == "SUCCEEDED"
 
 
 def test_a_machine_of_another_cluster_or_with_a_wrong_token_is_refused_before_anything_changes(

@@ -79,7 +79,7 @@ def _other_node(files: TrustFiles) -> None:
     [
         (_without_folder, "which is no folder"),
         (_no_authority, "lacks .*/ca.pem"),
-        (_no_certificate, "lacks .*/worker/cert.pem: `headway init` makes it"),
+        (_no_certificate, "lacks .*/worker/cert.pem: on ResourceManager's machine remove the"),
         (_broken_certificate, "cert.pem, which holds no certificate in PEM"),
         (_broken_key, "key.pem, which holds no private key in PEM"),
         (_readable_by_others, r"that others can read \(mode 640\): run chmod 600 "),
