@@ -37,6 +37,7 @@ async def join(body: s.MachineJoin, request: Request, parts: TheParts) -> s.Mach
     if body.look:
         nothing_changes()
     note(f"invitation {body.token_id}", name=body.name or body.host, renew=body.renew)
+    await parts.audit.begin()
     return await parts.trust.join(body, client=request.scope["headway.client"])
 
 

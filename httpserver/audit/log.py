@@ -59,10 +59,13 @@ class AuditLog:
         """The current line is on disk when this returns. Call it before others are asked for a change.
 
         A full or absent database keeps nobody from acting. What was asked then stands in the service's log. The line
-        comes when the database takes it.
+        comes when the database takes it. Who is not signed in and asks very often leaves a line for what was done,
+        and none for what was only tried.
         """
         draft = current()
         if draft is None or draft.silent or draft.closed or draft.number:
+            return
+        if not (draft.who or self._admits(draft)):
             return
         if draft.writing is not None:
             await asyncio.shield(draft.writing)
@@ -109,16 +112,21 @@ class AuditLog:
         outcome = outcome_of(status, slug, outside=draft.route.owner != "own")
         if draft.silent or draft.written == outcome == DONE:
             return
-        if not (draft.who or draft.number):
-            left_out = self._flood.admit(draft.address, self._clock.monotonic())
-            if left_out is None:
-                return
-            if left_out:
-                draft.facts["left_out_before"] = left_out
+        if not (draft.who or draft.number or outcome == DONE or self._admits(draft)):
+            return
         row = self._row(draft, outcome, slug or ("client-gone" if status == 0 else ""), ends=draft.number)
         self._pending.append(row)
         if len(self._pending) == 1:
             self._db.defer(self._store_pending)
+
+    def _admits(self, draft: Draft) -> bool:
+        """Whether a line that nobody has signed may be written. Each line is counted once."""
+        if draft.admitted is None:
+            left_out = self._flood.admit(draft.address, self._clock.monotonic())
+            draft.admitted = left_out is not None
+            if left_out:
+                draft.facts["left_out_before"] = left_out
+        return draft.admitted
 
     def _store_pending(self, conn: Connection) -> None:
         rows = list(self._pending)
