@@ -233,8 +233,10 @@ def _live_attempt(message: task_manager_pb2.LiveAttempt) -> LiveAttempt:
         convert.attempt_id(message.attempt),
         message.generation,
         tuple(message.gpu_uuids),
-        message.placed_at,
-        message.process_started_at if message.HasField("process_started_at") else None,
+        convert.finite(message.placed_at, "placed_at"),
+        convert.finite(message.process_started_at, "process_started_at")
+        if message.HasField("process_started_at")
+        else None,
         message.ended,
     )
 

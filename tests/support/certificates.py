@@ -69,7 +69,7 @@ class CertificateMaker:
         write_private(key, key_pem(self._key))
         write_private(certificate, self.ca_pem)
 
-    async def renew(self, csr_pem: bytes, identity: Identity) -> bytes:
+    async def renew(self, csr_pem: bytes, identity: Identity, *, shown: int | None = None) -> bytes:
         """As ResourceManager's authority does."""
         key = x509.load_pem_x509_csr(csr_pem).public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
