@@ -182,7 +182,9 @@ def check_renewal(identity: Identity, shown: Signed | None, lately: int) -> None
         TooMany: whoever has the certificate would fill the database and the list of those that count no more.
     """
     if shown is not None and shown.revoked_at is not None:
-        raise NotAllowed(f"The certificate of {identity} was revoked, so it is not renewed: let the machine join again.")
+        raise NotAllowed(
+            f"The certificate of {identity} was revoked, so it is not renewed: let the machine join again."
+        )
     if lately >= MOST_RENEWALS:
         raise TooMany(
             f"{identity} has renewed its certificate {lately} times within an hour: try again in an hour. If nobody "

@@ -42,7 +42,7 @@ class AuditLog:
         self._timers = timers
         self._keep_s = days * DAY_S
         self._flood = FloodGate()
-        self._live: set[int] = set()  # rows of requests that are dealt with now
+        self._live: set[int] = set()  # rows whose outcome is still to be stored
         self._pending: list[AuditRow] = []  # outcomes that the next transaction takes along
         # Lines that come at once share a commit.
         self._begun: Batcher[Draft, None] = Batcher(self._write_begun, name="audit lines")
@@ -108,9 +108,9 @@ class AuditLog:
             self._settle(draft, status, slug)
 
     def _settle(self, draft: Draft, status: int, slug: str) -> None:
-        self._live.discard(draft.number)
         outcome = outcome_of(status, slug, outside=draft.route.owner != "own")
         if draft.silent or draft.written == outcome == DONE:
+            self._live.discard(draft.number)
             return
         if not (draft.who or draft.number or outcome == DONE or self._admits(draft)):
             return
@@ -134,6 +134,7 @@ class AuditLog:
         after_commit(conn, lambda: self._stored(len(rows)))
 
     def _stored(self, count: int) -> None:
+        self._live.difference_update(row.ends for row in self._pending[:count])
         del self._pending[:count]
         if self._pending:
             self._db.defer(self._store_pending)
@@ -181,7 +182,7 @@ class AuditLog:
         return await self._db.read(lambda conn: store.page(conn, wanted, before, limit))
 
     def is_live(self, number: int) -> bool:
-        """Whether the request of this row is still being dealt with."""
+        """Whether the outcome of this row is still to come: its request is dealt with, or the next write takes it."""
         return number in self._live
 
     async def verify(self) -> tuple[AuditPlace, int, Broken | None]:

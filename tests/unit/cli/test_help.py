@@ -110,7 +110,10 @@ def test_the_topics_are_listed_and_completed_and_named_where_there_is_no_such(
     assert "There is no command or topic 'zzzzzz'.\n" in headway(server, "help", "zzzzzz").output
     assert headway(server, "help", "PS").output == headway(server, "help", "ps").output
     assert "The topic of this name: `headway help gpu-task`." in headway(server, "help", "gpus").output
-    for typed, want in (("ti", ["timeout"]), ("re", ["retry", "release", "registry", "restore", "retries", "retention"])):
+    for typed, want in (
+        ("ti", ["timeout"]),
+        ("re", ["retry", "release", "registry", "restore", "retries", "retention"]),
+    ):
         complete = ShellComplete(cli, {}, "headway", "_HEADWAY_COMPLETE")
         assert [item.value for item in complete.get_completions(["help"], typed)] == want
     assert [item.value for item in complete.get_completions(["help", "files"], "mk")] == ["mkdir"]
