@@ -68,6 +68,11 @@ async def test_tokens_and_certificates_are_for_admins(rig: Rig) -> None:
     made = (await boss.post("/invitations", json={"name": "n1"})).json()
     assert (made["token"], made["by"], made["expires_at"], made["used_at"]) == ("hw1:…", "boss", 2.0, None)
     assert (asked[0].role, asked[0].for_s) == ("worker", 3_600.0)
+    assert (await boss.post("/invitations", json={"role": "job_manager"})).status_code == 201
+    await rig.parts.audit._db.write(lambda conn: None)  # what was deferred is on disk
+    unnamed, named = (await boss.get("/audit", params={"what": "machine.invite", "outcome": "done"})).json()["entries"]
+    assert (named["subject"], unnamed["subject"]) == ("node n1", "any job_manager")
+    assert '"invitation": "abcdefghij"' in named["detail"]
     for wrong in ({"role": "resource_manager"}, {"expires_in_s": 1}, {"expires_in_s": 1e9}, {"nmae": "n1"}):
         assert (await boss.post("/invitations", json=wrong)).status_code in (400, 422)
     revoked = (await boss.post("/certificates/revoke", json={"which": "n1"})).json()
