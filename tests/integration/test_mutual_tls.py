@@ -81,8 +81,8 @@ class Log(WorkerServicer):
 
     async def ReadLog(self, request: Any, context: Any) -> AsyncIterator[worker_pb2.LogChunk]:
         while True:
+            self.more.clear()  # before the chunk: whoever has it may ask for more at once
             yield worker_pb2.LogChunk(data=b"x")
-            self.more.clear()
             await self.more.wait()
 
 
