@@ -78,7 +78,7 @@ async def build(
     authority: AuthoritySettings | None = None,
     signer: Signer | None = None,
 ) -> RpcServer:
-    """Everything of one ResourceManager, registered with `service`. ``signer`` is the authority, where it is here."""
+    """Everything of one ResourceManager, registered with `service`. ``authority`` is unset where it is not here."""
     clock = clock or SystemClock()
     metrics = open_metrics(service, metrics_listen)
     db = await Database.open(database, room="resource_manager", numbers=metrics.database if metrics else None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from headway.errors import Conflict, InvalidInput, NotAllowed, NotSignedIn
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotSignedIn, TooMany
 from headway.trust import joining
 from headway.trust.identity import Identity, Role
 
@@ -16,6 +16,8 @@ _ANOTHER = "`headway nodes invite` makes another one."
 LONGEST_S = 7 * 86_400.0
 SHORTEST_S = 60.0
 MOST_OPEN = 1_000
+MOST_RENEWALS = 20  # of one service, within RENEWALS_IN_S; one in some weeks is needed
+RENEWALS_IN_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,26 @@ def check_free(
         raise Conflict(
             f"There is a {identity} in this cluster already, with a certificate until {until}. If this machine "
             "is to be it from now on, add --renew, with a token that names it. Else choose another --name."
+        )
+
+
+def check_renewal(identity: Identity, shown: Signed | None, lately: int) -> None:
+    """Whether a service that has shown a certificate gets another. ``lately``: how many it has got in RENEWALS_IN_S.
+
+    It is asked in the transaction that keeps the new one. So a thief who renews while somebody revokes keeps nothing.
+
+    Raises:
+        NotAllowed: what it has shown was revoked.
+        TooMany: whoever has the certificate would fill the database and the list of those that count no more.
+    """
+    if shown is not None and shown.revoked_at is not None:
+        raise NotAllowed(
+            f"The certificate of {identity} was revoked, so it is not renewed: let the machine join again."
+        )
+    if lately >= MOST_RENEWALS:
+        raise TooMany(
+            f"{identity} has renewed its certificate {lately} times within an hour: try again in an hour. If nobody "
+            "knows why, somebody may have stolen it: `headway certs revoke`."
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from headway.errors import InvalidInput
 from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission
 
@@ -18,6 +19,12 @@ from .health import HealthState
 from .node_events import KeptNodeEvent
 
 Status = resource_manager_pb2.NodeStatus
+
+_INCARNATION_AT_MOST = 2**63 - 1
+# All nodes are told in one message of 4 MiB: what one Worker says must not take it. 500 images need some 200 KiB.
+_MOST_BYTES = 512 * 1024
+_MOST_OF_ADDRESS = 300
+_MOST_OF_LABELS = 16 * 1024
 
 # More than an answer can be under way.
 _SKEW_S = 30.0
@@ -44,6 +51,31 @@ class Node:
     drain: Drain | None = None
     events: tuple[KeptNodeEvent, ...] = ()  # oldest first
     may_be_replaced: bool = False  # the next Worker of this name is taken, whatever folder it has
+
+
+def check_status(status: Status) -> None:
+    """
+    Raises:
+        InvalidInput: it is so large that it would keep others from hearing of other nodes.
+    """
+    if status.ByteSize() > _MOST_BYTES:
+        raise InvalidInput(f"A status has {status.ByteSize()} bytes; {_MOST_BYTES} are allowed.")
+
+
+def check_request(request: resource_manager_pb2.RegisterNodeRequest) -> None:
+    """
+    Raises:
+        InvalidInput: no name, no address, an incarnation out of range, or something far too long.
+    """
+    if not request.node_id or not request.address:
+        raise InvalidInput("A node registers with its name and the address of its Worker.")
+    if len(request.address) > _MOST_OF_ADDRESS or len(request.version) > _MOST_OF_ADDRESS:
+        raise InvalidInput(f"A Worker's address and version have at most {_MOST_OF_ADDRESS} characters.")
+    if sum(len(key) + len(value) for key, value in request.labels.items()) > _MOST_OF_LABELS:
+        raise InvalidInput(f"The labels of a node have at most {_MOST_OF_LABELS} characters.")
+    if not 0 < request.incarnation <= _INCARNATION_AT_MOST:
+        raise InvalidInput(f"The number of a start lies between 1 and {_INCARNATION_AT_MOST}.")
+    check_status(request.status)
 
 
 def registered(

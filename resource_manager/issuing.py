@@ -186,18 +186,28 @@ class Issuer:
         answer = JoinAnswer("" if request.look else pem, ca, json.dumps(settings), self._version)
         return answer, answer.proof(key, request)
 
-    async def renew(self, csr_pem: bytes, identity: Identity) -> bytes:
-        """Another certificate for the same service, which has shown the one that it has.
+    async def renew(self, csr_pem: bytes, identity: Identity, *, shown: int | None = None) -> bytes:
+        """Another certificate for the same service, which has shown the one with the serial number ``shown``.
 
         Raises:
             InvalidInput: the request can't be read.
+            NotAllowed: the shown one was revoked, perhaps just now.
+            TooMany: the service has had very many lately.
             Conflict: this cluster has no authority.
         """
         authority = self._required()
         digest = key_digest(csr_pem)
         pem = authority.sign(csr_pem, identity)
         signed = _signed(pem, origin="renew", invitation="", digest=digest)
-        await self._db.write(lambda conn: trust_store.add_certificate(conn, signed))
+        now = self._clock.now()
+
+        def write(conn: Connection) -> None:
+            before = trust_store.find_certificate(conn, f"{shown:x}") if shown is not None else None
+            lately = trust_store.renewed_since(conn, identity.role, identity.name, now - enrolment.RENEWALS_IN_S)
+            enrolment.check_renewal(identity, before, lately)
+            trust_store.add_certificate(conn, signed)
+
+        await self._db.write(write)
         log.info("trust.renewed", role=identity.role, name=identity.name, until=signed.until_at)
         return pem
 

@@ -43,7 +43,6 @@ FLUSH_S = 60.0
 _TICK_S = 1.0
 _PROBE_S = 3.0
 _NO_WISH = DrainWish()
-_INCARNATION_AT_MOST = 2**63 - 1
 
 
 async def _nobody_answers(node_id: str, address: str, deadline_s: float) -> Status:
@@ -131,12 +130,9 @@ class Nodes:
         Raises:
             Fenced: a newer incarnation of the node is known, or its state folder is a copy of another Worker's.
             Conflict: the name or the folder is that of another Worker, which may still be alive. Ask again.
-            InvalidInput: no name, no address, or an incarnation out of range.
+            InvalidInput: no name, no address, an incarnation out of range, or something far too long.
         """
-        if not request.node_id or not request.address:
-            raise InvalidInput("A node registers with its name and the address of its Worker.")
-        if not 0 < request.incarnation <= _INCARNATION_AT_MOST:
-            raise InvalidInput(f"The number of a start lies between 1 and {_INCARNATION_AT_MOST}.")
+        inventory.check_request(request)
         while True:
             claim = identity.claim(request, self._nodes.values())
             probed = claim.to_probe
@@ -193,7 +189,9 @@ class Nodes:
 
         Raises:
             Fenced: a newer incarnation of the node is known.
+            InvalidInput: the status is far too large.
         """
+        inventory.check_status(status)
         node = self._nodes.get(status.node_id)
         if node is None or status.incarnation > node.incarnation:
             return False
@@ -211,6 +209,11 @@ class Nodes:
             return
         if not identity.is_same_worker(known, status):
             self.on_failure(node_id, "the Worker of another machine, or one that was set up anew, answers there")
+            return
+        try:
+            inventory.check_status(status)
+        except InvalidInput as error:
+            self.on_failure(node_id, error.message)
             return
         now = self._clock.now()
         node = inventory.answered(known, status, now=now, monotonic=self._clock.monotonic())

@@ -41,10 +41,12 @@ class WorkersPort(Protocol):
 class Signer(Protocol):
     """The cluster's authority, as far as services need it that have a certificate already."""
 
-    async def renew(self, csr_pem: bytes, identity: Identity) -> bytes:
+    async def renew(self, csr_pem: bytes, identity: Identity, *, shown: int | None = None) -> bytes:
         """A certificate in PEM for the request's key and this identity, whatever the request names.
 
+        ``shown``: the serial number of the certificate that the service has; None: it is the authority's own machine.
+
         Raises:
-            HeadwayError: the request is broken, or the authority is not here.
+            HeadwayError: the request is broken, ``shown`` was revoked, or the authority is not here.
         """
         ...

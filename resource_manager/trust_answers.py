@@ -58,6 +58,6 @@ class TrustAnswers:
             raise Unavailable(_PLAIN)
         if self._signer is None:
             raise Unavailable("The cluster's authority is not on this machine, so no certificate is renewed.")
-        cert_pem = await self._signer.renew(request.csr_pem, who.identity)
+        cert_pem = await self._signer.renew(request.csr_pem, who.identity, shown=who.serial)
         log.info("certificate.signed", who=str(who.identity), before=f"{who.serial:x}")
         return pb.RenewReply(cert_pem=cert_pem)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
+from headway.trust.authority import BACKDATED_S
 from headway.trust.identity import Role
 
 from .enrolment import KeptToken, Signed
@@ -70,6 +71,15 @@ def certificates(conn: Connection) -> list[Signed]:
 def certificates_of(conn: Connection, role: Role, name: str) -> list[Signed]:
     c = certificate.c
     return [_signed(row) for row in conn.execute(select(certificate).where(c.role == role.value, c.name == name))]
+
+
+def renewed_since(conn: Connection, role: Role, name: str, since: float) -> int:
+    """How many renewals of a service begin after an instant (epoch seconds)."""
+    c = certificate.c
+    query = select(func.count()).where(
+        c.role == role.value, c.name == name, c.origin == "renew", c.from_at > since - BACKDATED_S
+    )
+    return int(conn.execute(query).scalar_one())
 
 
 def meant(conn: Connection, which: str) -> list[Signed]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from headway import fingerprint
+from headway.errors import InvalidInput
 from headway.ids import NodeId
 from headway.model.attempt_facts import AttemptFacts, from_report, to_view
 from headway.model.reasons import EndReason, EndWord
@@ -40,6 +41,7 @@ from .ports import LaunchOrder
 # Tasks of a job are mostly alike: all tasks of a shape share one object.
 _shapes: dict[Shape, Shape] = {}
 _MOST_SHAPES = 10_000
+_MOST_LIVE = 10_000  # of one machine; each is looked up
 
 
 # -- from JobManager --------------------------------------------------------------------------------
@@ -217,6 +219,12 @@ def _end_reason(message: common_pb2.EndReason) -> EndReason:
 
 
 def heartbeat(request: task_manager_pb2.HeartbeatRequest) -> HeartbeatReceived:
+    """
+    Raises:
+        InvalidInput: a time in it is none, or it lists far more attempts than a machine can have.
+    """
+    if max(len(request.live), len(request.attempts)) > _MOST_LIVE:
+        raise InvalidInput(f"A machine lists {len(request.live)} attempts; {_MOST_LIVE} are allowed.")
     return HeartbeatReceived(
         node_id=NodeId(request.node_id),
         incarnation=request.incarnation,
@@ -235,8 +243,10 @@ def _live_attempt(message: task_manager_pb2.LiveAttempt) -> LiveAttempt:
         convert.attempt_id(message.attempt),
         message.generation,
         tuple(message.gpu_uuids),
-        message.placed_at,
-        message.process_started_at if message.HasField("process_started_at") else None,
+        convert.finite(message.placed_at, "placed_at"),
+        convert.finite(message.process_started_at, "process_started_at")
+        if message.HasField("process_started_at")
+        else None,
         message.ended,
     )
 

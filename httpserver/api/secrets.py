@@ -34,7 +34,7 @@ async def put_secret(name: Name, body: SecretValueIn, account: SignedIn, parts: 
     try:
         checked = variable_name(secret_name(name))
     except BadValue as bad:
-        message = f"The name {bad.message}." if bad.message.startswith("is ") else f"{bad.message}."
+        message = f"The name {bad.message}." if bad.message.startswith(("is ", "has ")) else f"{bad.message}."
         raise InvalidInput(message, problems=[Problem("/name", message)]) from None
     return _view(await parts.secrets.put(account.name, checked, _bytes(body)))
 

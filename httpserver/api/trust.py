@@ -14,8 +14,10 @@ router = APIRouter(tags=["trust"])
 @router.post("/invitations", status_code=201)
 async def create_invitation(body: s.InvitationCreate, by: AnAdmin, parts: TheParts) -> s.InvitationCreated:
     """Makes a token by which one machine joins, once. The answer is the only place where it is ever shown."""
-    note(body.name and f"node {body.name}", role=body.role)
-    return await parts.trust.invite(body, by=by.name)
+    note(f"node {body.name}" if body.name else f"any {body.role}", role=body.role)
+    made = await parts.trust.invite(body, by=by.name)
+    note(invitation=made.id)  # the machine that joins by it leaves a line with this id
+    return made
 
 
 @router.get("/invitations")
@@ -37,6 +39,7 @@ async def join(body: s.MachineJoin, request: Request, parts: TheParts) -> s.Mach
     if body.look:
         nothing_changes()
     note(f"invitation {body.token_id}", name=body.name or body.host, renew=body.renew)
+    await parts.audit.begin()
     return await parts.trust.join(body, client=request.scope["headway.client"])
 
 

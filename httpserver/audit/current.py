@@ -38,6 +38,7 @@ class Draft:
     written: Outcome | None = None
     silent: bool = False  # it proved to change nothing
     closed: bool = False  # the request has ended
+    admitted: bool | None = None  # of one that is not signed in: whether its line is not left out; None: not asked yet
     writing: asyncio.Task[None] | None = None  # the row is on its way to the disk
 
     @property

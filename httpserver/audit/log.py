@@ -42,7 +42,7 @@ class AuditLog:
         self._timers = timers
         self._keep_s = days * DAY_S
         self._flood = FloodGate()
-        self._live: set[int] = set()  # rows of requests that are dealt with now
+        self._live: set[int] = set()  # rows whose outcome is still to be stored
         self._pending: list[AuditRow] = []  # outcomes that the next transaction takes along
         # Lines that come at once share a commit.
         self._begun: Batcher[Draft, None] = Batcher(self._write_begun, name="audit lines")
@@ -59,10 +59,13 @@ class AuditLog:
         """The current line is on disk when this returns. Call it before others are asked for a change.
 
         A full or absent database keeps nobody from acting. What was asked then stands in the service's log. The line
-        comes when the database takes it.
+        comes when the database takes it. Who is not signed in and asks very often leaves a line for what was done,
+        and none for what was only tried.
         """
         draft = current()
         if draft is None or draft.silent or draft.closed or draft.number:
+            return
+        if not (draft.who or self._admits(draft)):
             return
         if draft.writing is not None:
             await asyncio.shield(draft.writing)
@@ -105,20 +108,25 @@ class AuditLog:
             self._settle(draft, status, slug)
 
     def _settle(self, draft: Draft, status: int, slug: str) -> None:
-        self._live.discard(draft.number)
         outcome = outcome_of(status, slug, outside=draft.route.owner != "own")
         if draft.silent or draft.written == outcome == DONE:
+            self._live.discard(draft.number)
             return
-        if not (draft.who or draft.number):
-            left_out = self._flood.admit(draft.address, self._clock.monotonic())
-            if left_out is None:
-                return
-            if left_out:
-                draft.facts["left_out_before"] = left_out
+        if not (draft.who or draft.number or outcome == DONE or self._admits(draft)):
+            return
         row = self._row(draft, outcome, slug or ("client-gone" if status == 0 else ""), ends=draft.number)
         self._pending.append(row)
         if len(self._pending) == 1:
             self._db.defer(self._store_pending)
+
+    def _admits(self, draft: Draft) -> bool:
+        """Whether a line that nobody has signed may be written. Each line is counted once."""
+        if draft.admitted is None:
+            left_out = self._flood.admit(draft.address, self._clock.monotonic())
+            draft.admitted = left_out is not None
+            if left_out:
+                draft.facts["left_out_before"] = left_out
+        return draft.admitted
 
     def _store_pending(self, conn: Connection) -> None:
         rows = list(self._pending)
@@ -126,6 +134,7 @@ class AuditLog:
         after_commit(conn, lambda: self._stored(len(rows)))
 
     def _stored(self, count: int) -> None:
+        self._live.difference_update(row.ends for row in self._pending[:count])
         del self._pending[:count]
         if self._pending:
             self._db.defer(self._store_pending)
@@ -173,7 +182,7 @@ class AuditLog:
         return await self._db.read(lambda conn: store.page(conn, wanted, before, limit))
 
     def is_live(self, number: int) -> bool:
-        """Whether the request of this row is still being dealt with."""
+        """Whether the outcome of this row is still to come: its request is dealt with, or the next write takes it."""
         return number in self._live
 
     async def verify(self) -> tuple[AuditPlace, int, Broken | None]:

@@ -110,7 +110,7 @@ _TABLE: Final[dict[tuple[str, str], AuditedRoute | Exempt]] = {
     # machines that join
     ("POST", "/invitations"): AuditedRoute("machine.invite"),
     ("DELETE", "/invitations/{id}"): AuditedRoute("machine.uninvite", "invitation {id}"),
-    ("POST", "/join"): AuditedRoute("machine.join"),
+    ("POST", "/join"): AuditedRoute("machine.join", owner="late"),
     ("POST", "/certificates/revoke"): AuditedRoute("certificate.revoke"),
     # questions
     ("POST", "/queue/preview"): Exempt(_READS),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.errors import Conflict, NotSignedIn
+from headway.errors import Conflict, NotAllowed, NotSignedIn
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from tests.integration.http_rig import FakeNodes, Rig, a_rig
 
@@ -68,6 +68,11 @@ async def test_tokens_and_certificates_are_for_admins(rig: Rig) -> None:
     made = (await boss.post("/invitations", json={"name": "n1"})).json()
     assert (made["token"], made["by"], made["expires_at"], made["used_at"]) == ("hw1:…", "boss", 2.0, None)
     assert (asked[0].role, asked[0].for_s) == ("worker", 3_600.0)
+    assert (await boss.post("/invitations", json={"role": "job_manager"})).status_code == 201
+    await rig.parts.audit._db.write(lambda conn: None)  # what was deferred is on disk
+    unnamed, named = (await boss.get("/audit", params={"what": "machine.invite", "outcome": "done"})).json()["entries"]
+    assert (named["subject"], unnamed["subject"]) == ("node n1", "any job_manager")
+    assert '"invitation": "abcdefghij"' in named["detail"]
     for wrong in ({"role": "resource_manager"}, {"expires_in_s": 1}, {"expires_in_s": 1e9}, {"nmae": "n1"}):
         assert (await boss.post("/invitations", json=wrong)).status_code in (400, 422)
     revoked = (await boss.post("/certificates/revoke", json={"which": "n1"})).json()
@@ -114,3 +119,32 @@ async def test_who_guesses_tokens_soon_has_to_wait_and_who_is_refused_otherwise_
     assert calls < 15
     # Another machine, with another token, is not held up.
     assert (await nobody.post("/join", json={**BODY, "token_id": "otherother"})).status_code == 401
+
+
+async def test_strangers_who_try_to_join_all_day_leave_few_lines_and_who_joins_leaves_one(rig: Rig) -> None:
+    async def refused(request: rm.EnrollRequest) -> rm.EnrollReply:
+        raise NotAllowed("The token is one of another cluster.")
+
+    async def joined(request: rm.EnrollRequest) -> rm.EnrollReply:
+        return rm.EnrollReply(certificate="C", ca="A", settings="{}", version="0.1.0", proof="q")
+
+    nobody, boss = await rig.client(), await rig.client("boss", admin=True)
+
+    async def lines() -> list[dict[str, Any]]:
+        await rig.parts.audit._db.write(lambda conn: None)  # what was deferred is on disk
+        answer = await boss.get("/audit", params={"what": "machine.join", "limit": 1_000})
+        found: list[dict[str, Any]] = answer.json()["entries"]
+        return found
+
+    ANSWERS["Enroll"] = joined
+    assert (await nobody.post("/join", json={**BODY, "look": True})).status_code == 200
+    assert await lines() == [], "a look changes nothing"
+    ANSWERS["Enroll"] = refused
+    for number in range(60):
+        assert (await nobody.post("/join", json={**BODY, "token_id": f"other{number}"})).status_code == 403
+    assert 0 < len(await lines()) < 40
+    ANSWERS["Enroll"] = joined
+    assert (await nobody.post("/join", json={**BODY, "name": "n7"})).status_code == 200
+    newest = (await lines())[0]
+    assert (newest["subject"], newest["outcome"]) == ("invitation abcdefghij", "done")
+    assert '"name": "n7"' in newest["detail"]

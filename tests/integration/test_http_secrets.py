@@ -91,6 +91,7 @@ async def test_a_value_is_stored_and_never_shown(rig: Rig, caplog: pytest.LogCap
     ("name", "body", "says"),
     [
         ("1A", text("x"), "not a secret's name"),
+        ("A%00B", text("x"), "The name has the character U+0000"),
         ("A-B", text("x"), "for instance A_B"),
         ("HEADWAY_TOKEN", text("x"), "set by Headway"),
         ("A", text(""), "is empty"),

@@ -13,7 +13,7 @@ import pytest
 
 from headway.errors import Conflict, HeadwayError, InvalidInput, NotAllowed, NotFound, NotSignedIn, TooMany
 from headway.store import Database
-from headway.trust.authority import check_issued, make_csr, make_key
+from headway.trust.authority import check_issued, issued, make_csr, make_key
 from headway.trust.files import TrustFiles
 from headway.trust.identity import Identity, Role
 from headway.trust.joining import JoinAnswer
@@ -233,6 +233,35 @@ async def test_init_and_renewals_are_kept_too(desk: Desk, clock: FakeClock) -> N
         pem = await issuer.renew(make_csr(key), Identity("lab", Role.TASK_MANAGER))
         kept = [one for one in await issuer.certificates() if one.origin == "renew"]
         assert [(one.role, one.pem) for one in kept] == [(Role.TASK_MANAGER, pem.decode())]
+
+
+async def test_what_was_revoked_meanwhile_is_not_renewed_and_nobody_renews_all_day(
+    desk: Desk, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The door lets a call in whose certificate is revoked an instant later."""
+    thief = Identity("lab", Role.WORKER, "n1")
+    async with desk.open() as issuer:
+        machine = Machine(await desk.token(issuer, name="n1"), at=clock.now())
+        answer, _ = await issuer.enroll(*machine.asks())
+        shown = int(issued(answer.certificate.encode()).serial, 16)
+        csr = make_csr(make_key())
+        monkeypatch.setattr(enrolment, "MOST_RENEWALS", 2)
+        for _ in range(2):
+            await issuer.renew(csr, thief, shown=shown)
+        with pytest.raises(TooMany, match="worker n1 has renewed its certificate 2 times within an hour"):
+            await issuer.renew(csr, thief, shown=shown)
+        await clock.advance(HOUR + 1)
+        await issuer.renew(csr, thief, shown=shown)
+
+        monkeypatch.setattr(enrolment, "MOST_RENEWALS", 1_000)
+        renewals = [asyncio.create_task(issuer.renew(csr, thief, shown=shown)) for _ in range(5)]
+        revoking = asyncio.create_task(issuer.revoke("n1", "ann"))
+        renewals += [asyncio.create_task(issuer.renew(csr, thief, shown=shown)) for _ in range(5)]
+        await revoking
+        await asyncio.gather(*renewals, return_exceptions=True)
+        with pytest.raises(NotAllowed, match="was revoked, so it is not renewed"):
+            await issuer.renew(csr, thief, shown=shown)
+        assert all(one.revoked_at is not None for one in await issuer.certificates() if one.name == "n1")
 
 
 async def test_nothing_by_which_a_token_could_be_forged_anew_is_kept(desk: Desk, clock: FakeClock) -> None:

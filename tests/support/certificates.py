@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from headway.trust.files import TrustFiles
+from headway.trust.authority import authority_paths, key_pem
+from headway.trust.files import TrustFiles, write_private
 from headway.trust.identity import Identity, Role
 from headway.trust.pairs import new_request, write
 from headway.trust.revoked import written
@@ -31,7 +32,12 @@ class CertificateMaker:
         self.cluster = cluster
         self.signed: list[Identity] = []
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"authority of {cluster}")])
+        self._name = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, cluster),
+                x509.NameAttribute(NameOID.COMMON_NAME, f"authority of {cluster}"),
+            ]
+        )
         self._certificate = (
             self._begun(self._key.public_key(), self._name, time.time() - 300, time.time() + 10 * LIFE_S)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -57,7 +63,13 @@ class CertificateMaker:
             .public_bytes(Encoding.PEM)
         )
 
-    async def renew(self, csr_pem: bytes, identity: Identity) -> bytes:
+    def give_authority(self, files: TrustFiles) -> None:
+        """Puts what signs into the folder of ResourceManager's machine."""
+        key, certificate = authority_paths(files)
+        write_private(key, key_pem(self._key))
+        write_private(certificate, self.ca_pem)
+
+    async def renew(self, csr_pem: bytes, identity: Identity, *, shown: int | None = None) -> bytes:
         """As ResourceManager's authority does."""
         key = x509.load_pem_x509_csr(csr_pem).public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -69,12 +81,12 @@ class CertificateMaker:
     ) -> Identity:
         """Puts ca.pem and a new pair for a service into the folder."""
         identity = Identity(self.cluster, role, name)
-        key_pem, _csr = new_request(identity)
-        key = load_pem_private_key(key_pem, None)
+        private_pem, _csr = new_request(identity)
+        key = load_pem_private_key(private_pem, None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         files.key(role).parent.mkdir(parents=True, exist_ok=True)
         write(files.ca, self.ca_pem, 0o644)
-        write(files.key(role), key_pem, 0o600)
+        write(files.key(role), private_pem, 0o600)
         write(
             files.certificate(role), self.certificate(identity, key.public_key(), from_s=from_s, until_s=until_s), 0o644
         )

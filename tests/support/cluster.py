@@ -112,6 +112,7 @@ class Cluster:
             token.chmod(0o600)
             return {"cluster.token_file": str(token)}
         self.authority = CertificateMaker()
+        self.authority.give_authority(self.trust())
         for role in MANAGERS:
             self.authority.give(self.trust(), role)
         for node in self.workers:

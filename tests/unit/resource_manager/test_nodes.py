@@ -233,6 +233,34 @@ async def test_an_older_incarnation_is_refused_everywhere(rig: Rig) -> None:
     assert rig.node("a").incarnation == 5
 
 
+async def test_what_one_worker_says_never_keeps_people_from_seeing_the_others(rig: Rig) -> None:
+    """All nodes are told in one message of 4 MiB. Whoever has one Worker's certificate could fill it."""
+    await rig.register("a")
+    await rig.register("b")
+    good = pb.RegisterNodeRequest(node_id="a", incarnation=2, address="a:7004", status=a_status("a", 2), version="0.1")
+    large = a_status("a", 2)
+    large.images.extend(["x" * 1_000] * 1_000)
+    for wrong in (
+        pb.RegisterNodeRequest(address="a" * 301),
+        pb.RegisterNodeRequest(version="1" * 301),
+        pb.RegisterNodeRequest(labels={"room": "x" * 20_000}),
+        pb.RegisterNodeRequest(status=large),
+    ):
+        request = pb.RegisterNodeRequest()
+        request.CopyFrom(good)
+        request.MergeFrom(wrong)
+        with pytest.raises(InvalidInput):
+            await rig.nodes.register(request)
+    large.incarnation = 1
+    with pytest.raises(InvalidInput, match="A status has"):
+        await rig.nodes.report(large)
+    rig.workers.statuses["a:7004"] = large
+    await rig.clock.advance(35)
+    assert (rig.node("a").health, rig.node("b").health) == ("SUSPECT", "READY")
+    assert "A status has" in rig.node("a").health_sentence
+    assert sum(node.ByteSize() for node in rig.nodes.view()) < 10_000
+
+
 async def test_a_worker_is_asked_to_register_when_it_is_not_known(rig: Rig) -> None:
     assert not await rig.nodes.report(a_status("a"))
     await rig.register("a")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from headway.errors import InvalidInput
 from headway.ids import AttemptId, JobId
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import AttemptState
@@ -72,3 +74,11 @@ async def test_a_notice_is_told_once_however_often_it_is_reported(rig: TaskManag
     attempt = rig.engine.state.attempt(FIRST)
     assert attempt is not None
     assert attempt.state is AttemptState.RUNNING
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_a_heartbeat_with_a_time_that_is_none_is_refused_in_words(odd: float) -> None:
+    for live in (pb.LiveAttempt(placed_at=odd), pb.LiveAttempt(process_started_at=odd)):
+        live.attempt.task.job_id, live.attempt.task.name, live.attempt.number = JOB, "t", 1
+        with pytest.raises(InvalidInput, match="must be a finite number"):
+            wire.heartbeat(pb.HeartbeatRequest(node_id="n1", incarnation=1, attempts=[live]))
