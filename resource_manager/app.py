@@ -23,7 +23,6 @@ from .nodes import Nodes
 from .own_machine import OwnMachine, make_own
 from .peers import WorkerPeers
 from .poller import Poller
-from .ports import Signer
 from .servicer import ResourceManagerService
 from .trust_answers import TrustAnswers
 
@@ -76,7 +75,6 @@ async def build(
     clock: Clock | None = None,
     metrics_listen: str = "",
     authority: AuthoritySettings | None = None,
-    signer: Signer | None = None,
 ) -> RpcServer:
     """Everything of one ResourceManager, registered with `service`. ``authority`` is unset where it is not here."""
     clock = clock or SystemClock()
@@ -91,7 +89,7 @@ async def build(
     server = RpcServer(service, bind=bind, token=token, numbers=metrics.rpc if metrics else None)
     issuer = Issuer(db, clock, authority, cordon=nodes.cordon_known)
     certificates = None if isinstance(token, str) else token
-    signer = signer or (issuer if authority is not None else None)
+    signer = issuer if authority is not None else None
     if certificates is not None:
         keep_own(service, certificates, signer, clock)
     trust = TrustAnswers(certificates, signer, clock)
