@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.cluster import QUICK_LEASES, a_cluster, a_job, scripted_task
 from tests.support.ports import free_ports
+from tests.support.settings_file import write_settings
 from tests.support.waiting import soon
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,7 +123,7 @@ def test_a_queue_grows_to_the_most_and_shrinks_to_the_least_and_loses_nothing(tm
                 "worker.folder": f"{made.folder}/@NAME@",
                 "cluster.state_dir": f"{made.folder}/@NAME@",
             }
-            cluster._write(made.folder / "worker.toml", {**common, **own})
+            write_settings(made.folder / "worker.toml", {**common, **own})
             cluster.environment = made.environment
             cluster.start()
             cluster.wait_ready()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.cluster import QUICK_LEASES, Cluster, a_cluster, a_job, scripted_task
 from tests.support.ports import free_ports
+from tests.support.settings_file import write_settings
 from tests.support.waiting import soon
 
 pytestmark = pytest.mark.slow
@@ -21,7 +22,7 @@ def second_worker(cluster: Cluster, folder: Path, port: int, **settings: Any) ->
     """Another Worker process that calls itself n1, with this folder and at this port."""
     own = {"worker.node_id": "n1", "worker.bind": f"127.0.0.1:{port}", "worker.folder": str(folder), **settings}
     config = folder.parent / "second.toml"
-    cluster._write(config, {**cluster._common, **own, "worker.gpu_socket": str(folder.parent / "s")})
+    write_settings(config, {**cluster._common, **own, "worker.gpu_socket": str(folder.parent / "s")})
     with (folder.parent / "second.log").open("wb") as log:
         command = [sys.executable, "-m", "headway", "serve", "worker", "--config", str(config)]
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)

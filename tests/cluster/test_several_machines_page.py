@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations" / "several-machines.md").read_text()
 FIREWALL = (ROOT / "docs" / "operations" / "firewall.md").read_text()
-OWN = ("/etc/headway", "/etc/systemd/system", "/var/lib/headway", "/run/headway", "/srv")
+OWN = ("/etc/headway", "/etc/systemd/system", "/var/lib/headway", "/run/headway")
 SCRIPTED = "--set worker.runtime=scripted --set worker.local_images=true"
 
 
@@ -46,8 +46,13 @@ class Host:
         self.network, self.folder = Namespace(), folder
         switch.join(self.network, f"{address}/24")
         self.units: dict[str, UnitRunner] = {}
+        # The checkout may lie below /srv: what is there stays to be seen.
+        upper, work = folder.parent / f"{folder.name}-upper", folder.parent / f"{folder.name}-work"
+        upper.mkdir()
+        work.mkdir()
         mounts = [f"mount -t tmpfs -o mode=755 none {path}" for path in OWN]
-        mounts += [f"mkdir /srv/home /srv/headway && mount --bind {shared} /srv/headway", "echo up", "read _"]
+        mounts.append(f"mount -t overlay -o lowerdir=/srv,upperdir={upper},workdir={work} none /srv")
+        mounts += [f"mkdir -p /srv/home /srv/headway && mount --bind {shared} /srv/headway", "echo up", "read _"]
         self._holder = subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(mounts)],
             stdin=subprocess.PIPE,

@@ -266,6 +266,8 @@ def _hundreds_of_steps(conn: Connection, before: str) -> int:
         ticks += 1
         return 0
 
+    if conn.dialect.name != "sqlite":
+        return 0  # no other database tells what a query costs it in steps
     raw: Any = conn.connection.driver_connection
     raw.set_progress_handler(tick, 100)
     try:

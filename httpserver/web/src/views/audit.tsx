@@ -98,7 +98,7 @@ function Choice({ label, words, value, onChoice }: { label: string; words: Recor
 
 function Rows({ rows, now }: { rows: readonly Entry[]; now: number }) {
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0} role="group" aria-label="What was done">
       <table className="wide" aria-label="Audit log">
         <thead>
           <tr>
