@@ -27,7 +27,7 @@ DAY_S = 86_400.0
 ROOMS = ("httpserver", "job_manager", "task_manager", "resource_manager")
 # What says for some days that there was a job: its removal, a repeated request, what the scheduler decided, and of an
 # image the last run that ended well. Of its events the last one stays. The audit log has who submitted and deleted it.
-REMEMBERS = {"audit", "removal", "use_holds", "use_good_runs", "decisions", "job_events"}
+REMEMBERS = {"audit_rows", "removal", "use_holds", "use_good_runs", "decisions", "job_events"}
 TASKS = 2
 
 
