@@ -109,7 +109,11 @@ def test_who_takes_more_than_a_share_is_ended_and_its_neighbour_goes_on(cluster:
     ]
     soon(lambda: states(cluster, job_id)["greedy"] == "FAILED", within_s=60, what="greedy is ended, twice")
     attempts = cluster.client.task(job_id, "greedy")["attempts"]
-    assert [attempt["reason"]["word"] for attempt in attempts] == ["gpu_memory", "gpu_memory"]
+    # While the card is still looked at after the first one, a launch there may be refused, at the platform's cost.
+    refusals = [one for one in attempts if one["reason"]["word"] == "platform_error"]
+    assert all("refused the launch" in one["reason"]["sentence"] for one in refusals), refusals
+    ended = [one for one in attempts if one not in refusals]
+    assert [attempt["reason"]["word"] for attempt in ended] == ["gpu_memory", "gpu_memory"]
     assert (
         "It held 20GiB of the memory of GPU 0 of n1, more than its share of 6GiB" in attempts[0]["reason"]["sentence"]
     )
