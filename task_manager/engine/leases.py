@@ -27,7 +27,7 @@ class LeaseSettings:
     ``lease_s``, as the configuration ensures. The margin is for clocks that run at slightly different speeds."""
 
     lease_s: float = 120.0
-    margin_s: float = 1.0  # clocks that are kept by NTP differ by 0.06 s in two minutes at most
+    margin_s: float = 0.5  # clocks that are kept by NTP differ by 0.06 s in two minutes at most
     heartbeat_s: float = 10.0
     missing_grace_s: float = 8.0  # a node that is back and does not list an attempt may still report its end
 
