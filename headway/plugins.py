@@ -1,4 +1,4 @@
-"""Parts that installed packages add, each a name in a group of entry points.
+"""What is installed: Headway's own version, and parts that packages add, each a name in a group of entry points.
 
     plugin = plugins.find("headway.runtimes", "docker")
     plugin.package                                         # "headway 0.1.0"
@@ -12,9 +12,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 
 RUNTIMES = "headway.runtimes"
+
+
+def own_version(otherwise: str = "unknown") -> str:
+    """Headway's version here; ``otherwise`` in a bare checkout."""
+    try:
+        return version("headway")
+    except PackageNotFoundError:
+        return otherwise
 
 
 class NoSuchPlugin(ValueError):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from headway.plugins import own_version
 
-try:
-    VERSION = version("headway")
-except PackageNotFoundError:  # run from a bare checkout
-    VERSION = "unknown"
+VERSION = own_version()

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from headway.clock import Clock
 from headway.errors import Conflict, NotFound, TooMany
 from headway.logs import get_logger
+from headway.plugins import own_version
 from headway.store import Database
 from headway.trust import joining
 from headway.trust.authority import Authority, issued, key_digest
@@ -56,7 +57,7 @@ class Issuer:
         self._clock = clock
         self._settings = settings
         self._cordon = cordon
-        self._version = version or joining.own_version()
+        self._version = version or own_version()
         self._authority: Authority | None = None
         # One list after the other: an older one must not be written last.
         self._writing = asyncio.Lock()

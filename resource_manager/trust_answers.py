@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from headway.errors import Unavailable
 from headway.logs import get_logger
+from headway.plugins import own_version
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.trust.caller import caller
-from headway.trust.joining import own_version
 
 from .ports import Signer
 

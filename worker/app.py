@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +16,7 @@ from headway.lifecycle import Service
 from headway.logs import get_logger
 from headway.metrics import open_metrics
 from headway.mount import Layout
+from headway.plugins import own_version
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -303,7 +303,7 @@ async def build(
     nodes = ResourceManagerClient(resource_manager)
 
     async def register() -> float:
-        poll_s = await nodes.register(await status.read(), address=settings.address, version=_version())
+        poll_s = await nodes.register(await status.read(), address=settings.address, version=own_version())
         await store.settle(place.to_text())
         return poll_s
 
@@ -484,10 +484,3 @@ def _no_guard(config: HeadwayConfig, setup: RuntimeSetup, runtime: Runtime) -> N
         "this machine: set worker.network_rules to wanted or off where that may be."
     )
     return NoGuard(sentence, required=settings.network_rules == "required", tell=setup.tell)
-
-
-def _version() -> str:
-    try:
-        return version("headway")
-    except PackageNotFoundError:
-        return "unknown"

@@ -11,9 +11,9 @@ from ..config import HeadwayConfig
 from ..config.values import split_address
 from ..errors import ConfigInvalid
 from ..model.findings import Check, problem
+from ..plugins import own_version
 from ..trust.files import TrustFiles
 from ..trust.identity import Role
-from ..trust.joining import own_version
 from . import certificates, clock, databases, disks, engine, network, services, shared_mount, versions
 
 _STATE_LEAST = 1 << 30

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ..logs import get_logger
+from ..plugins import own_version
 from .shared import DatabaseNumbers, LoopLag, RpcNumbers
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         about = Gauge("headway_info", "Always 1", ["service", "version"], registry=self.registry)
-        about.labels(service.name, _version()).set(1)
+        about.labels(service.name, own_version()).set(1)
         ready = Gauge("headway_ready", "1 while the service takes work", registry=self.registry)
         ready.set_function(lambda: float(service.health.ready))
         self._lag = LoopLag(self.registry)
@@ -136,10 +136,3 @@ class Metrics:
         except Exception as error:
             # One number that can't be had must not take all others away.
             log.warning("metrics.not_read", metric=name, reason=repr(error))
-
-
-def _version() -> str:
-    try:
-        return version("headway")
-    except PackageNotFoundError:
-        return "unknown"

@@ -7,22 +7,15 @@ called refuses, be it the older or the newer one. A caller that says nothing is 
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, version
 
 from ..errors import Unavailable
+from ..plugins import own_version
 
 VERSION_KEY = "x-headway-version"
 _NUMBERS = re.compile(r"(\d{1,6})\.(\d{1,6})(?:[.\-+a-z].{0,60})?")
 
 
-def _installed() -> str:
-    try:
-        return version("headway")
-    except PackageNotFoundError:  # run from a bare checkout
-        return ""
-
-
-MINE = _installed()
+MINE = own_version(otherwise="")
 
 
 class VersionsApart(Unavailable):

@@ -23,7 +23,7 @@ from ..config import HeadwayConfig, load, split_address
 from ..config.checks import derived
 from ..doctor.shared_mount import other_cluster
 from ..errors import ConfigInvalid, NotAllowed
-from ..trust import joining
+from ..plugins import own_version
 from ..trust.authority import check_issued, key_pem, make_csr, make_key, named_authority, read_key
 from ..trust.files import TrustFiles, write_private
 from ..trust.identity import MANAGERS, Identity
@@ -88,7 +88,7 @@ def join(
         csr=make_csr(key).decode(),
         nonce=secrets.token_hex(16),
         at=now(),
-        version=joining.own_version(),
+        version=own_version(),
         name=options.name,
         host=derived(HeadwayConfig())[0].worker.node_id,
         renew=options.renew,

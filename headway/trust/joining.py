@@ -14,7 +14,6 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from ..errors import InvalidInput
 
@@ -164,11 +163,3 @@ def _proof(key: bytes, what: str, parts: Iterable[str]) -> str:
 
 def _decoded(secret: str) -> bytes:
     return base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))
-
-
-def own_version() -> str:
-    """Headway's version here; `unknown` in a bare checkout."""
-    try:
-        return version("headway")
-    except PackageNotFoundError:
-        return "unknown"
